@@ -1,0 +1,59 @@
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+# They need Python 3.11+, make and the package registries. Node is used where it is present.
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+PEERS  := .cache/peers
+
+.PHONY: demo test check quick bench format lint types floors clean
+
+demo: $(VENV)/installed            ## run the embedded agent: no key, no network
+	@$(VENV)/bin/handrail demo
+
+test: $(VENV)/installed-dev $(PEERS)/ready   ## every test
+	$(PY) -m pytest
+
+quick: $(VENV)/installed-dev       ## the tests that take no time, in under 20 s
+	$(PY) -m pytest -q -m "not slow" --timeout 20
+
+check: $(VENV)/installed-dev format lint types floors test   ## everything that must be true before a commit
+
+format: $(VENV)/installed-dev
+	$(PY) -m ruff format --check .
+
+lint: $(VENV)/installed-dev
+	$(PY) -m ruff check .
+
+types: $(VENV)/installed-dev
+	$(PY) -m pyright
+
+floors: $(VENV)/installed-dev
+	$(VENV)/bin/lint-imports
+
+bench: $(VENV)/installed-dev       ## measure; prints a table
+	$(PY) -m benchmarks
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "handrail needs Python 3.11 or newer; name one with PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --upgrade pip
+
+$(VENV)/installed: pyproject.toml | $(VENV)/bin/python
+	$(PY) -m pip install --quiet --editable '.[all]'
+	@touch $@
+
+$(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
+	$(PY) -m pip install --quiet --editable '.[all]' --group dev
+	@touch $@ $(VENV)/installed
+
+# Programs of others' making that tests run against. Without npm the tests that need them skip and say so.
+$(PEERS)/ready: Makefile
+	@mkdir -p $(PEERS)
+	@if command -v npm >/dev/null 2>&1; then \
+	  npm install --silent --no-audit --no-fund --prefix $(PEERS) @copilotkit/aimock@1.43.0 @ag-ui/client@1.0.0; \
+	else echo "npm is not here: tests against aimock and the TypeScript client will skip"; fi
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .cache .pytest_cache .ruff_cache .hypothesis dist site
