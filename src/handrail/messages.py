@@ -7,8 +7,8 @@ Every maker gives the message a fresh id (uuid4) unless one is passed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast, get_args
 from uuid import uuid4
 
 from ag_ui.core import (
@@ -75,7 +75,7 @@ def tool_result(
     return ToolMessage(id=id or str(uuid4()), tool_call_id=tool_call_id, content=parts, error=error)
 
 
-def as_messages(given: object, new_id: Any = lambda: str(uuid4())) -> list[Message]:
+def as_messages(given: object, new_id: Callable[[], str] = lambda: str(uuid4())) -> list[Message]:
     """What a caller hands in as a conversation, as a list of our own.
 
     A string is one user turn; a message, or a mapping in AG-UI wire form, is one message; a sequence is several.
@@ -85,7 +85,7 @@ def as_messages(given: object, new_id: Any = lambda: str(uuid4())) -> list[Messa
     if isinstance(given, str):
         return [UserMessage(id=new_id(), content=given)]
     if isinstance(given, (*_KINDS, Mapping)):
-        return [_as_message(cast("object", given))]
+        return [_as_message(given)]
     if not isinstance(given, Sequence) or isinstance(given, (bytes, bytearray)):
         raise TypeError(f"messages is a string, a message or a sequence of messages, not {type(given).__name__}")
     messages = [_as_message(one) for one in cast("Sequence[object]", given)]
