@@ -1,0 +1,26 @@
+"""What a tool is: its declaration from a signature, the check of its arguments, and its value as a tool message.
+
+A tool meets two languages. Outside it everything is JSON: the schema a model reads, the argument text it writes, the
+object that is approved, edited and shown. Inside it everything is Python: `Tool.call` turns the checked object into
+the types of the signature at the last moment, and `as_content` turns the value back into text. Nothing here starts a
+task or a thread or looks at a clock; the loop and the session do that, and share these rules.
+"""
+
+from __future__ import annotations
+
+from handrail.tools._context import LogLevel, ToolContext
+from handrail.tools._tool import ArgumentsError, Tool, catalogue, completed, groups, tool
+from handrail.tools._values import as_content, error_text
+
+__all__ = [
+    "ArgumentsError",
+    "LogLevel",
+    "Tool",
+    "ToolContext",
+    "as_content",
+    "catalogue",
+    "completed",
+    "error_text",
+    "groups",
+    "tool",
+]

@@ -1,0 +1,234 @@
+"""The tool itself: its declaration, the check of its arguments, the call; and how the calls of a turn are grouped."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, NoReturn, TypeVar, cast, overload
+
+from pydantic import ValidationError
+
+from handrail.tools._context import ToolContext
+from handrail.tools._signature import Signature, without_partials
+
+__all__ = ["ArgumentsError", "Tool", "catalogue", "completed", "groups", "tool"]
+
+C = TypeVar("C")
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class ArgumentsError(ValueError):
+    """The arguments of a call do not fit its tool; the text is the error result that the model sees."""
+
+
+class Tool:
+    """A function that a model may call.
+
+    `name` is the function's, `description` its docstring, `parameters` the JSON schema of its signature, closed
+    unless it takes `**kwargs`. With `schema=` that one is declared as it is, and arguments are only checked to be an
+    object. `timeout` is in seconds from the start of a call; `parallel=True` lets neighbouring calls run together;
+    `needs_approval=True` runs nothing that nobody approved. Sync functions run in threads, async ones as tasks
+    (`is_async`). Calling the tool calls the function.
+
+    Raises `TypeError` or `ValueError` for what could not be called by name with JSON arguments.
+    """
+
+    __slots__ = (
+        "_context_names",
+        "_decode",
+        "description",
+        "fn",
+        "is_async",
+        "name",
+        "needs_approval",
+        "parallel",
+        "parameters",
+        "timeout",
+    )
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        timeout: float | None = None,
+        parallel: bool = False,
+        needs_approval: bool = False,
+        schema: Mapping[str, Any] | None = None,
+    ) -> None:
+        _require_function(fn)
+        inner = without_partials(fn)
+        self.fn = fn
+        self.name = _checked_name(getattr(inner, "__name__", None) if name is None else name)
+        self.description = (inspect.getdoc(inner) or "") if description is None else description
+        self.timeout = _checked_timeout(timeout, self.name)
+        self.parallel = parallel
+        self.needs_approval = needs_approval
+        signature = Signature(fn, self.name)
+        self.is_async = signature.is_async
+        self._context_names = signature.context_names
+        self.parameters: dict[str, Any]
+        self._decode: Callable[[str], dict[str, Any]]
+        if schema is None:
+            self.parameters, self._decode = signature.compiled()
+        else:
+            self.parameters, self._decode = _checked_schema(schema, self.name), json.loads
+
+    def check(self, arguments: str | None) -> dict[str, Any]:
+        """The JSON object that `arguments` is, if the tool accepts it; blank or absent text means `{}`.
+
+        Raises `ArgumentsError`, whose text names the problem and the parameter.
+        """
+        if arguments is None or not arguments.strip():
+            return self.check_object({})
+        try:
+            found = json.loads(arguments, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise ArgumentsError(f"The arguments of {self.name} are not JSON: {error}") from None
+        return self.check_object(found)
+
+    def check_object(self, arguments: object) -> dict[str, Any]:
+        """The same for arguments that are an object already, as a person edits them; gives a copy."""
+        if not isinstance(arguments, Mapping):
+            raise ArgumentsError(f"The arguments of {self.name} must be a JSON object, not {_json_kind(arguments)}")
+        text = self._encode(cast("Mapping[str, Any]", arguments))
+        self._convert(text)
+        return json.loads(text)
+
+    def call(self, arguments: Mapping[str, Any], context: ToolContext) -> Callable[[], Any] | Coroutine[Any, Any, Any]:
+        """The call itself, not begun: for an async tool a coroutine, for a sync one a function to run in a thread.
+
+        `arguments` is what `check` gave. The function's result goes through `completed`, in a task: it may be an
+        awaitable. Both raise what the tool raises.
+        """
+        return self._call_async(arguments, context) if self.is_async else partial(self._call_sync, arguments, context)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.fn(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name}>"
+
+    async def _call_async(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        return await completed(self._begin(arguments, context))
+
+    def _call_sync(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        value = self._begin(arguments, context)
+        return list(cast("Iterator[Any]", value)) if isinstance(value, Iterator) else value
+
+    def _begin(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        converted = self._convert(self._encode(arguments))
+        return self.fn(**converted, **dict.fromkeys(self._context_names, context))
+
+    def _encode(self, arguments: Mapping[str, Any]) -> str:
+        try:
+            return json.dumps(dict(arguments), allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ArgumentsError(f"The arguments of {self.name} are not JSON: {error}") from None
+
+    def _convert(self, text: str) -> dict[str, Any]:
+        try:
+            return self._decode(text)
+        except ValidationError as error:
+            problems = "; ".join(_problem(e["loc"], e["msg"]) for e in error.errors(include_url=False))
+            raise ArgumentsError(f"The arguments of {self.name} do not fit: {problems}") from None
+
+
+@overload
+def tool(fn: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = None,
+    parallel: bool = False,
+    needs_approval: bool = False,
+    schema: Mapping[str, Any] | None = None,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a `Tool` of the function below, plain or with the options of `Tool`: `@tool`, `@tool(timeout=5)`."""
+    return partial(Tool, **options) if fn is None else Tool(fn, **options)
+
+
+def catalogue(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
+    """Functions and tools by name, in order; `ValueError` where two have one name."""
+    known: dict[str, Tool] = {}
+    for item in tools:
+        made = item if isinstance(item, Tool) else Tool(item)
+        if made.name in known:
+            raise ValueError(f"two tools are named {made.name!r}: give one of them another with Tool(fn, name=...)")
+        known[made.name] = made
+    return known
+
+
+def groups(calls: Iterable[C], is_parallel: Callable[[C], bool]) -> list[list[C]]:
+    """The calls of a turn as groups that run one after another: neighbours that are all parallel share one.
+
+    The order is the model's, never rearranged.
+    """
+    found: list[list[C]] = []
+    joins = False
+    for call in calls:
+        together = is_parallel(call)
+        if together and joins:
+            found[-1].append(call)
+        else:
+            found.append([call])
+        joins = together
+    return found
+
+
+async def completed(value: Any) -> Any:
+    """What a call gave, come to its end: an awaitable awaited, an iterator read into a list, anything else as it is."""
+    if inspect.isawaitable(value):
+        value = await value
+    if isinstance(value, AsyncIterator):
+        return [item async for item in cast("AsyncIterator[Any]", value)]
+    return list(cast("Iterator[Any]", value)) if isinstance(value, Iterator) else value
+
+
+def _require_function(fn: object) -> None:
+    if isinstance(fn, Tool):
+        raise TypeError(f"{fn.name} is a Tool already: pass it as it is, or give Tool its function")
+    if not callable(fn):
+        raise TypeError(f"a tool is a function, and {fn!r} cannot be called")
+
+
+def _checked_name(name: str | None) -> str:
+    if name is None or not _NAME.fullmatch(name):
+        raise ValueError(f"a tool's name is 1 to 64 of A-Z a-z 0-9 _ -, not {name!r}: give one with name=")
+    return name
+
+
+def _checked_timeout(timeout: float | None, name: str) -> float | None:
+    if timeout is not None and not timeout > 0:
+        raise ValueError(
+            f"the timeout of tool {name} is {timeout}: it is a number of seconds above 0, or None for none"
+        )
+    return timeout
+
+
+def _checked_schema(schema: object, name: str) -> dict[str, Any]:
+    if not isinstance(schema, Mapping):
+        raise TypeError(f"the schema of tool {name} is a JSON schema as a dict, not {type(schema).__name__}")
+    return dict(cast("Mapping[str, Any]", schema))
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _json_kind(value: object) -> str:
+    if isinstance(value, list):
+        return "an array"
+    return "null" if value is None else f"a {type(value).__name__}"
+
+
+def _problem(path: tuple[int | str, ...], message: str) -> str:
+    return f"{'.'.join(str(step) for step in path)}: {message}" if path else message

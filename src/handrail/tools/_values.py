@@ -1,0 +1,82 @@
+"""How what a tool gave becomes what the model sees."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any, TypeAlias, TypeGuard, cast, get_args
+from uuid import UUID
+
+from ag_ui.core import AudioPart, DocumentPart, ImagePart, TextPart, VideoPart
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+__all__ = ["ContentPart", "as_content", "error_text"]
+
+ContentPart: TypeAlias = TextPart | ImagePart | AudioPart | VideoPart | DocumentPart
+
+_PARTS = get_args(ContentPart)
+_MAX_ERROR_TEXT = 4_000
+
+
+def as_content(value: Any) -> str | list[ContentPart]:
+    """A tool's value as the content of a tool message: text as it is, AG-UI parts as parts, the rest as JSON text.
+
+    Raises `ValueError` for what JSON cannot express. A number that is none (NaN, infinity) is written as null.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, _PARTS):
+        return [value]
+    if _is_parts(value):
+        return list(value)
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return value
+    try:
+        return json.dumps(_plain(value), ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"a value of type {type(value).__name__} cannot be a tool's result: {error}") from None
+
+
+def error_text(error: BaseException) -> str:
+    """An exception as the result of its call: "ClassName: message", cut to 4,000 characters."""
+    try:
+        message = str(error)
+    except Exception:  # an exception whose own text raises is still an answer
+        message = ""
+    name = type(error).__name__
+    return (f"{name}: {message}" if message else name)[:_MAX_ERROR_TEXT]
+
+
+def _is_parts(value: Any) -> TypeGuard[list[ContentPart]]:
+    return (
+        bool(value) and isinstance(value, list) and all(isinstance(part, _PARTS) for part in cast("list[Any]", value))
+    )
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON data; raises `ValueError` for a type that is none of those a tool may give."""
+    match value:
+        case Enum():
+            return _plain(value.value)
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case BaseModel():
+            return _plain(value.model_dump(mode="json", by_alias=True))
+        case Mapping():
+            return {_plain(key): _plain(item) for key, item in cast("Mapping[Any, Any]", value).items()}
+        case list() | tuple() | set() | frozenset():
+            return [_plain(item) for item in cast("Iterable[Any]", value)]
+        case datetime() | date() | time() | timedelta() | Decimal() | UUID():
+            return to_jsonable_python(value)
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        case _:
+            raise ValueError(f"{type(value).__name__} is none of the types a tool may give")
