@@ -1,0 +1,279 @@
+"""What both sides of a run share, and the one place where anything happens to it.
+
+A `Core` has the only lock of a run, and everything that can happen is decided by one cell of the lifecycle table inside
+it (R-1). The lock is a strict leaf: nothing that could wait, call back or take another lock
+happens inside, the event's own `stamped` excepted. Waking and the cancel hook come after it is let go.
+
+*The same thread twice.* A signal handler or a finaliser may run between any two steps of Python code, in a thread that
+is inside the section, and ask the same run for something. An ordinary lock would wait for itself. A re-entrant one
+would let it in and show it half a decision. Here the lock is re-entrant and the section knows that it is occupied
+(`_inside`; only the very thread that holds the lock can see it so): what comes then is put in a queue and carried out
+right behind the decision that it interrupted, before the lock is let go. Its answer is known all the same, since
+nothing can come between: an ask of an open run is accepted unless the interrupted one, or one queued before, closes
+the run.
+
+*Closing* stores the result, then where the log ends, then `drained`, and appends the terminal event last: whoever sees
+the event finds all the rest in place (R-24).
+
+*The hook* belongs to the driver, and the core knows the driver only weakly. So a consumer that holds a `Run` does not
+keep a lost driver alive, and the run of a driver that was collected can end instead of hanging (R-83).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar, cast
+
+from handrail.errors import UsageError
+from handrail.run._lifecycle import TABLE, Do, Phase
+from handrail.run._log import Log
+from handrail.run._outcome import Outcome, Verdict
+from handrail.run._settled import Place, Settled, put, wake
+
+__all__ = ["Core", "Driver", "Section"]
+
+E = TypeVar("E")
+T = TypeVar("T")
+
+_logger = logging.getLogger("handrail.run")
+
+
+class Driver(Protocol):
+    """What the core needs of a driver: its hook."""
+
+    on_cancel: Callable[[], object] | None
+
+
+class Section:
+    """A piece of work that keeps a run from being drained. `paired` ones are ended by whoever opened them."""
+
+    __slots__ = ("name", "paired")
+
+    def __init__(self, name: str, paired: bool) -> None:
+        self.name = name
+        self.paired = paired
+
+
+class Core(Generic[E]):
+    """What both sides share: the lock, the phase, the log, the three settled values and the work sections."""
+
+    __slots__ = (
+        "_behind",
+        "_closing",
+        "_inside",
+        "_later",
+        "_lock",
+        "_row",
+        "cancellation",
+        "drained",
+        "driver",
+        "ended",
+        "id",
+        "log",
+        "place",
+        "result",
+        "sections",
+        "verdict",
+    )
+
+    def __init__(self, run_id: str, verdict: Callable[[E], Verdict | None] | None) -> None:
+        self.id = run_id
+        self.verdict = verdict
+        self.place = Place()
+        self.log: Log[E] = Log()
+        self.result: Settled[Outcome] = Settled(self.place)
+        self.cancellation: Settled[None] = Settled(self.place)
+        self.drained: Settled[None] = Settled(self.place)
+        self.sections: list[Section] = []
+        self.ended: Verdict | None = None
+        self.driver: weakref.ref[Driver] | None = None
+        self._row = TABLE[Phase.RUNNING]
+        self._lock = threading.RLock()
+        self._inside = False
+        self._closing = False
+        self._later: deque[Callable[[], object]] = deque()
+        self._behind: deque[Callable[[], object]] = deque()
+
+    # -- the section ---------------------------------------------------------------------------------------------
+
+    def _decide(self, act: Callable[[], T], foretold: T, closes: bool = False) -> T:
+        """Carry out `act` in the critical section, or right behind the ask that this very thread is inside of."""
+        try:
+            with self._lock:
+                if self._inside:
+                    self._closing = self._closing or closes
+                    self._later.append(act)
+                    return foretold
+                self._inside = True
+                try:
+                    return act()
+                finally:
+                    self._inside = False
+                    if self._later:
+                        self._catch_up()
+        finally:
+            if self._behind:
+                self._go_behind()
+
+    def _catch_up(self) -> None:
+        """Carry out what came from a signal handler or finaliser meanwhile; the lock is still held."""
+        while self._later:
+            act = self._later.popleft()
+            self._inside = True
+            try:
+                act()
+            except Exception:  # only `stamped` can raise here, and its caller has long returned
+                _logger.exception("run %s: an event emitted from a signal handler or finaliser was lost", self.id)
+            finally:
+                self._inside = False
+        self._behind.append(self.wake_all)
+
+    def _go_behind(self) -> None:
+        """What belongs to asks that were queued but must not happen under the lock."""
+        while self._behind:
+            self._behind.popleft()()
+
+    def wake_all(self) -> None:
+        """Tell everybody who waits; those with nothing new go back to sleep."""
+        for settled in (self.result, self.cancellation, self.drained):
+            if settled.is_set:
+                wake(settled)
+        if self.log.waiters.wakers:
+            self.log.waiters.wake_all()
+
+    # -- the asks ------------------------------------------------------------------------------------------------
+
+    def emit(self, event: E) -> bool:
+        verdict = self.verdict
+        ends = getattr(event, "ends", None) if verdict is None else verdict(event)
+        log = self.log
+        try:
+            with self._lock:
+                if self._inside:
+                    return self._emit_later(event, ends)
+                self._inside = True
+                try:
+                    cell = self._row.emit if ends is None else self._row.emit_terminal
+                    if cell.do is Do.APPEND:
+                        log.items.append(self._stamp(event))
+                    elif cell.do is Do.REFUSE:
+                        self._refuse_terminal(event)
+                finally:
+                    self._inside = False
+                    if self._later:
+                        self._catch_up()
+        finally:
+            if self._behind:
+                self._go_behind()
+        if log.waiters.wakers:
+            log.waiters.wake_all()
+        return cast("bool", cell.answer)
+
+    def _emit_later(self, event: E, ends: Verdict | None) -> bool:
+        if ends is not None:
+            self._refuse_terminal(event)
+        if self._closing or not self._row.emit.answer:
+            return False
+        self._later.append(lambda: self._append_if_open(event))
+        return True
+
+    def _append_if_open(self, event: E) -> None:
+        if self._row.emit.do is Do.APPEND:
+            self.log.items.append(self._stamp(event))
+
+    def _stamp(self, event: E) -> E:
+        stamped: Callable[[str, int], E] | None = getattr(event, "stamped", None)
+        return event if stamped is None else stamped(self.id, len(self.log.items))
+
+    def _refuse_terminal(self, event: E) -> None:
+        raise UsageError(
+            f"emit() does not take a terminal event ({type(event).__name__}); end the run with finish(event, ...)"
+        )
+
+    def finish(self, terminal: E | None, outcome: Outcome) -> bool:
+        open_still = bool(self._row.finish.answer) and not self._closing
+        closed = self._decide(lambda: self._close(terminal, outcome), open_still, closes=True)
+        self.wake_all()
+        return closed
+
+    def _close(self, terminal: E | None, outcome: Outcome) -> bool:
+        cell = self._row.finish
+        if cell.do is Do.CLOSE:
+            self._closing = True
+            log = self.log
+            last: list[E] = [] if terminal is None else [self._stamp_last(terminal)]
+            put(self.result, outcome)
+            self.ended = outcome.outcome
+            log.end = len(log.items) + len(last)
+            if not self.sections:
+                put(self.drained, None)
+            self._row = TABLE[cell.then]
+            log.items.extend(last)
+        return cast("bool", cell.answer)
+
+    def _stamp_last(self, terminal: E) -> E:
+        try:
+            return self._stamp(terminal)
+        except BaseException:
+            self._closing = False
+            raise
+
+    def cancel(self) -> None:
+        self._decide(self._call_off, None)
+
+    def _call_off(self) -> None:
+        cell = self._row.cancel
+        self._row = TABLE[cell.then]
+        if cell.do is Do.CALL_OFF:
+            put(self.cancellation, None)
+            self._behind.append(self._call_hook)
+
+    def _call_hook(self) -> None:
+        wake(self.cancellation)
+        driver = self.driver() if self.driver is not None else None
+        hook = None if driver is None else driver.on_cancel
+        if hook is None:
+            return
+        try:
+            hook()
+        except Exception:  # whoever cancels is not to blame for the driver's hook
+            _logger.exception("run %s: the on_cancel hook raised", self.id)
+
+    def begin(self, section: Section) -> bool:
+        cell = self._row.begin_work
+        return self._decide(lambda: self._open(section), bool(cell.answer) and not self._closing)
+
+    def _open(self, section: Section) -> bool:
+        cell = self._row.begin_work
+        if cell.do is Do.OPEN:
+            self.sections.append(section)
+        return cast("bool", cell.answer)
+
+    def end(self, section: Section | None) -> None:
+        """End one section: the given one, or the newest that is not paired. Nothing if there is none."""
+        if self._decide(lambda: self._end(section), False):
+            wake(self.drained)
+
+    def _end(self, section: Section | None) -> bool:
+        if section is None:
+            section = next((s for s in reversed(self.sections) if not s.paired), None)
+        if section is not None and section in self.sections:
+            self.sections.remove(section)
+        return self.ended is not None and not self.sections and put(self.drained, None)
+
+    def lose_driver(self) -> None:
+        """The driver was collected: end the run and all that was open (R-83)."""
+        if self.ended is None:
+            warnings.warn(
+                f"the driver of run {self.id} was collected before it finished the run; keep it, or use drive()",
+                ResourceWarning,
+                stacklevel=2,
+            )
+            self.finish(None, Outcome(outcome="failed", error="the driver of this run was lost"))
+            for section in tuple(self.sections):
+                self.end(section)

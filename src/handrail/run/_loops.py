@@ -1,0 +1,271 @@
+"""Event loops: the one place that knows asyncio and trio by name.
+
+Everything else of the package waits through here. Three things are needed that no common library offers: to wake a
+task from any thread *without waiting* for it, to do so from a signal handler that interrupted the very loop it wakes,
+and to know which loop a thread is running.
+
+*Waking.* A `Waker` is made by the task that is about to wait, and `wake()` may then be called once by anybody. If the
+caller is a task of the same loop it schedules directly, which costs no system call. Everybody else (other threads,
+signal handlers, finalisers, plain callbacks) goes through the loop's thread-safe door, because a signal handler may
+have interrupted the loop inside its selector, where scheduling alone would not wake it. A loop that was closed
+meanwhile has nobody left to wake: that is no error.
+
+*Leaving.* A task that stops waiting (cancelled, timed out) makes its waker deaf; a `wake()` that is already under way
+finds it so and does nothing.
+
+*Trio* is looked up in `sys.modules` and never imported: where it was not imported nobody runs it. It is asked first,
+so that a trio loop run as a guest of asyncio counts as trio inside its tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+import weakref
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, Protocol
+
+import anyio
+import anyio.lowlevel
+
+__all__ = [
+    "AsyncWaker",
+    "Home",
+    "Waker",
+    "cancelled_class",
+    "checkpoint",
+    "current_home",
+    "is_task_cancelled",
+    "new_waker",
+    "run_forever",
+    "start_task",
+]
+
+
+class Waker(Protocol):
+    """Wakes one waiting task or thread, once."""
+
+    def wake(self) -> None: ...
+
+
+class AsyncWaker(Waker, Protocol):
+    """A waker whose maker is a task."""
+
+    async def wait(self) -> None: ...
+
+
+class Home(Protocol):
+    """An event loop in one thread; `name` is the library that runs it."""
+
+    name: str
+
+    def is_here(self) -> bool:
+        """Whether the calling thread is running this loop right now."""
+        ...
+
+    def call(self, fn: Callable[[], object]) -> None:
+        """Have `fn` called on the loop soon, from any thread or signal handler; nothing once the loop is closed."""
+        ...
+
+
+class _AsyncioWaker:
+    __slots__ = ("_future", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._future: asyncio.Future[None] = loop.create_future()
+
+    async def wait(self) -> None:
+        await self._future
+
+    def wake(self) -> None:
+        loop = self._loop
+        if asyncio._get_running_loop() is loop and asyncio.current_task(loop) is not None:
+            self._set()
+            return
+        try:
+            loop.call_soon_threadsafe(self._set)
+        except RuntimeError:  # closed: whoever waited there is gone
+            return
+
+    def _set(self) -> None:
+        if not self._future.done():
+            self._future.set_result(None)
+
+
+class _TrioWaker:
+    __slots__ = ("_done", "_task", "_token")
+
+    def __init__(self, lowlevel: Any) -> None:
+        self._token = lowlevel.current_trio_token()
+        self._task = lowlevel.current_task()
+        self._done = False
+
+    async def wait(self) -> None:
+        lowlevel = _trio_lowlevel()
+
+        def abort(_: object) -> object:
+            self._done = True
+            return lowlevel.Abort.SUCCEEDED
+
+        await lowlevel.wait_task_rescheduled(abort)
+
+    def wake(self) -> None:
+        lowlevel = _trio_lowlevel()
+        # A signal handler may have interrupted the waiting task on its way to sleep: it cannot be rescheduled yet.
+        if (
+            lowlevel.in_trio_task()
+            and lowlevel.current_trio_token() is self._token
+            and lowlevel.current_task() is not self._task
+        ):
+            self._set()
+        else:
+            _TrioHome(self._token).call(self._set)
+
+    def _set(self) -> None:
+        if not self._done:
+            self._done = True
+            _trio_lowlevel().reschedule(self._task)
+
+
+class _AsyncioHome:
+    """Knows its loop weakly: a handle that is kept must not keep the loop of a run that was never brought to its end."""
+
+    __slots__ = ("_loop",)
+    name = "asyncio"
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = weakref.ref(loop)
+
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        return self._loop()
+
+    def is_here(self) -> bool:
+        loop = asyncio._get_running_loop()
+        return loop is not None and self._loop() is loop
+
+    def call(self, fn: Callable[[], object]) -> None:
+        loop = self._loop()
+        if loop is None:
+            return
+        try:
+            loop.call_soon_threadsafe(fn)
+        except RuntimeError:  # closed: nobody is left there
+            return
+
+
+class _TrioHome:
+    __slots__ = ("_token",)
+    name = "trio"
+
+    def __init__(self, token: Any) -> None:
+        self._token = token
+
+    def is_here(self) -> bool:
+        lowlevel = _trio_lowlevel()
+        return lowlevel.in_trio_run() and lowlevel.current_trio_token() is self._token
+
+    def call(self, fn: Callable[[], object]) -> None:
+        try:
+            self._token.run_sync_soon(fn)
+        except sys.modules["trio"].RunFinishedError:
+            return
+
+
+def _trio_lowlevel() -> Any:
+    return sys.modules["trio"].lowlevel
+
+
+def _in_trio_run() -> bool:
+    return "trio" in sys.modules and _trio_lowlevel().in_trio_run()
+
+
+def current_home() -> Home | None:
+    """The event loop that the calling thread is running, or None."""
+    if _in_trio_run() and (_trio_lowlevel().in_trio_task() or asyncio._get_running_loop() is None):
+        return _TrioHome(_trio_lowlevel().current_trio_token())
+    loop = asyncio._get_running_loop()
+    return None if loop is None else _AsyncioHome(loop)
+
+
+def new_waker() -> AsyncWaker:
+    """A waker for the calling task."""
+    if "trio" in sys.modules and _trio_lowlevel().in_trio_task():
+        return _TrioWaker(_trio_lowlevel())
+    return _AsyncioWaker(asyncio.get_running_loop())
+
+
+async def checkpoint() -> None:
+    """Let other tasks run, and a pending cancellation be delivered."""
+    await anyio.lowlevel.checkpoint()
+
+
+def cancelled_class() -> type[BaseException]:
+    """What a cancellation looks like here; also known where no loop is running any more."""
+    return sys.modules["trio"].Cancelled if _in_trio_run() else asyncio.CancelledError
+
+
+def is_task_cancelled() -> bool:
+    """Whether somebody really cancelled the current task or a scope round it.
+
+    A cancellation error that is in flight while this is False was raised by user code and cancels nobody (R-92).
+    """
+    if anyio.current_effective_deadline() == -math.inf:
+        return True
+    loop = asyncio._get_running_loop()
+    task = None if loop is None else asyncio.current_task(loop)
+    return task is not None and task.cancelling() > 0
+
+
+def start_task(home: Home, coro: Coroutine[Any, Any, None], context: Context, name: str) -> None:
+    """Run `coro` as a task of an asyncio home, from any thread.
+
+    The loop holds the task strongly until it ends. Its own references are weak, and a registry of ours would keep the
+    task, and with it the run, beyond the life of a loop that was closed without running on.
+    """
+    loop = home.loop() if isinstance(home, _AsyncioHome) else None
+    assert loop is not None, "only asyncio homes take tasks"
+
+    def start() -> None:
+        # Not `create_task`: an eager task factory would run the first step before the caller has the handle.
+        task = asyncio.Task(coro, loop=loop, name=name, context=context)
+        task._log_destroy_pending = False  # pyright: ignore  # a loop closed early finishes the run through `coro.close()`
+        kept: set[object] = _kept_tasks(loop)
+        kept.add(task)
+        task.add_done_callback(kept.discard)
+        task.add_done_callback(_look_at_exception)
+
+    if home.is_here():
+        start()
+    else:
+        home.call(start)
+
+
+_KEPT: set[object] = set()  # for loops that take no attribute
+
+
+def _kept_tasks(loop: asyncio.AbstractEventLoop) -> set[object]:
+    try:
+        return loop.__dict__.setdefault("_handrail_tasks", set())
+    except AttributeError:
+        return _KEPT
+
+
+def _look_at_exception(task: asyncio.Task[None]) -> None:
+    """Whatever a host task ends with has been recorded in its run; asyncio need not report it again."""
+    if not task.cancelled():
+        task.exception()
+
+
+def run_forever(started: Callable[[Home], object], failed: Callable[[BaseException], object]) -> None:
+    """Run a new asyncio loop in this thread for good; `failed` is told what a task let through (R-87)."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    started(_AsyncioHome(loop))
+    while True:
+        try:
+            loop.run_forever()
+        except BaseException as error:
+            failed(error)

@@ -1,0 +1,96 @@
+"""A place for runs to live in: `async with RunScope():`.
+
+Runs that are started inside are tasks of the scope's task group, which is what trio asks of every task. The scope is
+found through a context variable, so it also covers the tasks that its body starts; it only takes runs that are started
+on its own event loop.
+
+Leaving normally waits until every run of the scope is drained: nothing is stopped that nobody asked to stop. Leaving
+by an exception or a cancellation first cancels the runs, then the group waits for what is asynchronous in them, and
+only blocking threads are left behind (R-94).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from handrail.errors import UsageError
+from handrail.run._loops import Home, current_home
+from handrail.run._run import RunDriver
+
+__all__ = ["RunScope", "current_scope"]
+
+_current: ContextVar[RunScope | None] = ContextVar("handrail_run_scope", default=None)
+
+
+class RunScope:
+    """`async with RunScope():` hosts the runs that are started inside; works on asyncio and trio, and trio needs it.
+
+    Leaving waits until every run in it is drained; leaving by an exception or a cancellation cancels them first. A
+    scope can be entered again once it was left. Raises `UsageError` when it is entered twice at once.
+    """
+
+    def __init__(self) -> None:
+        self._group: TaskGroup | None = None
+        self._home: Home | None = None
+        self._outer: RunScope | None = None
+        self._drivers: set[RunDriver[Any]] = set()
+
+    async def __aenter__(self) -> RunScope:
+        if self._group is not None:
+            raise UsageError("this scope is entered already; make another RunScope()")
+        self._home = current_home()
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
+        self._outer = _current.get()
+        _current.set(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        assert self._group is not None
+        _current.set(self._outer)
+        if error is not None:
+            for driver in tuple(self._drivers):
+                driver.run.cancel()
+        if isinstance(error, Exception):  # the body's own: it goes on as it is, not in an exception group
+            self._group.cancel_scope.cancel()
+            kind = error = traceback = None
+        try:
+            return await self._group.__aexit__(kind, error, traceback)
+        finally:
+            self._group = self._home = self._outer = None
+            for driver in tuple(self._drivers):  # tasks that were cancelled before their first step
+                driver.finish(None, outcome="cancelled")
+            self._drivers.clear()
+
+    def is_open_here(self) -> bool:
+        """Whether runs can be started in it by the caller."""
+        return self._group is not None and self._home is not None and self._home.is_here()
+
+    def start(self, driver: RunDriver[Any], main: Callable[[], Awaitable[None]]) -> None:
+        """Host `main`, which drives `driver`'s run, as a task of the scope."""
+        assert self._group is not None
+        driver.home = self._home
+        self._drivers.add(driver)
+        self._group.start_soon(self._hold, driver, main)
+
+    async def _hold(self, driver: RunDriver[Any], main: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await main()
+        finally:
+            self._drivers.discard(driver)
+
+
+def current_scope() -> RunScope | None:
+    """The innermost scope that takes runs of the caller, if any."""
+    scope = _current.get()
+    while scope is not None and not scope.is_open_here():
+        scope = scope._outer  # pyright: ignore[reportPrivateUsage]
+    return scope

@@ -1,0 +1,90 @@
+"""Who waits for something to happen, in any thread and any event loop.
+
+The one pattern behind `Settled` and the log, and the reason why neither needs a lock to wait:
+
+    the waiter                          the other side
+    1. registers its waker              1. makes the thing true
+    2. looks whether the thing is true  2. takes all registered wakers and wakes each
+    3. if not, sleeps
+
+Both orders are safe: a waiter that registers before the wakers are taken is woken, and one that registers behind is
+behind step 1 as well, so that its second look finds the thing true. Registering is one dictionary store, taking is one
+attribute store, waking pops one entry at a time: each is a single step of the interpreter, so neither a thread switch
+nor a signal handler nor a finaliser can find them half done. A waker is woken at most once. One that comes for nothing
+looks again and goes back to sleep. A waiter that leaves takes its waker along, so waiting a thousand times with a
+timeout leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from handrail.run._loops import Waker, new_waker
+
+__all__ = ["Waiters"]
+
+
+class _ThreadWaker:
+    __slots__ = ("_gate",)
+
+    def __init__(self) -> None:
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def wake(self) -> None:
+        self._gate.release()
+
+    def wait(self, timeout: float) -> bool:
+        return self._gate.acquire(timeout=timeout)
+
+
+class Waiters:
+    """The tasks and threads that wait for one thing."""
+
+    __slots__ = ("wakers",)
+
+    def __init__(self) -> None:
+        self.wakers: dict[Waker, None] = {}
+
+    def wake_all(self) -> None:
+        """Wake everybody who is registered now; costs nothing for those who are not."""
+        wakers, self.wakers = self.wakers, {}
+        while wakers:
+            try:
+                waker, _ = wakers.popitem()
+            except KeyError:  # the last one left by itself
+                return
+            waker.wake()
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Wait in a task until `true()`; cancelling the task forgets it."""
+        while not true():
+            waker = new_waker()
+            wakers = self.wakers
+            wakers[waker] = None
+            try:
+                if true():
+                    return
+                await waker.wait()
+            finally:
+                wakers.pop(waker, None)
+
+    def block_until(self, true: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Wait in a thread until `true()`; False after `timeout` seconds. KeyboardInterrupt comes through."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not true():
+            left = threading.TIMEOUT_MAX if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                return False
+            waker = _ThreadWaker()
+            wakers = self.wakers
+            wakers[waker] = None
+            try:
+                if true():
+                    return True
+                waker.wait(min(left, threading.TIMEOUT_MAX))
+            finally:
+                wakers.pop(waker, None)
+        return True
