@@ -131,7 +131,7 @@ class _TrioWaker:
 
 
 class _AsyncioHome:
-    """Knows its loop weakly: a handle that is kept must not keep the loop of a run that was never brought to its end."""
+    """Knows its loop weakly: a handle that is kept must not keep the loop of a run that was never ended."""
 
     __slots__ = ("_loop",)
     name = "asyncio"
@@ -222,8 +222,7 @@ def is_task_cancelled() -> bool:
 def start_task(home: Home, coro: Coroutine[Any, Any, None], context: Context, name: str) -> None:
     """Run `coro` as a task of an asyncio home, from any thread.
 
-    The loop holds the task strongly until it ends. Its own references are weak, and a registry of ours would keep the
-    task, and with it the run, beyond the life of a loop that was closed without running on.
+    The task is held strongly until it ends, and if its loop is closed before that, the coroutine is closed.
     """
     loop = home.loop() if isinstance(home, _AsyncioHome) else None
     assert loop is not None, "only asyncio homes take tasks"
@@ -231,8 +230,8 @@ def start_task(home: Home, coro: Coroutine[Any, Any, None], context: Context, na
     def start() -> None:
         # Not `create_task`: an eager task factory would run the first step before the caller has the handle.
         task = asyncio.Task(coro, loop=loop, name=name, context=context)
-        task._log_destroy_pending = False  # pyright: ignore  # a loop closed early finishes the run through `coro.close()`
-        kept: set[object] = _kept_tasks(loop)
+        task._log_destroy_pending = False  # pyright: ignore  # when its loop is closed early, its coroutine is closed
+        kept = _kept_tasks(loop)
         kept.add(task)
         task.add_done_callback(kept.discard)
         task.add_done_callback(_look_at_exception)
@@ -243,14 +242,40 @@ def start_task(home: Home, coro: Coroutine[Any, Any, None], context: Context, na
         home.call(start)
 
 
-_KEPT: set[object] = set()  # for loops that take no attribute
+class _Closing:
+    """Closes the coroutines of tasks that are left on a loop when it is closed (R-100).
+
+    A loop tells nobody that it closes, but it drops its timers. This object hangs on a timer that never comes, and so
+    it goes when the loop does. Collecting the loop would be too late: scopes inside a task may keep it alive for good.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[None]]) -> None:
+        self._loop = weakref.ref(loop)
+        self._tasks = tasks
+        loop.call_later(_NEVER, self._never)
+
+    def _never(self) -> None: ...
+
+    def __del__(self) -> None:
+        loop = self._loop()
+        if loop is None or loop.is_closed():
+            for task in tuple(self._tasks):
+                task.get_coro().close()
+            self._tasks.clear()
 
 
-def _kept_tasks(loop: asyncio.AbstractEventLoop) -> set[object]:
-    try:
-        return loop.__dict__.setdefault("_handrail_tasks", set())
-    except AttributeError:
-        return _KEPT
+_NEVER = 1e9
+"""Seconds; some thirty years."""
+
+_kept: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, set[asyncio.Task[None]]] = weakref.WeakKeyDictionary()
+
+
+def _kept_tasks(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[None]]:
+    tasks = _kept.get(loop)
+    if tasks is None:
+        tasks = _kept[loop] = set()
+        _Closing(loop, tasks)
+    return tasks
 
 
 def _look_at_exception(task: asyncio.Task[None]) -> None:

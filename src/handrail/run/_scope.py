@@ -59,10 +59,11 @@ class RunScope:
         if error is not None:
             for driver in tuple(self._drivers):
                 driver.run.cancel()
-        if isinstance(error, Exception):  # the body's own: it goes on as it is, not in an exception group
-            self._group.cancel_scope.cancel()
-            kind = error = traceback = None
         try:
+            if isinstance(error, Exception):  # the body's own: it goes on as it is, not in an exception group
+                self._group.cancel_scope.cancel()
+                await self._group.__aexit__(None, None, None)
+                return None
             return await self._group.__aexit__(kind, error, traceback)
         finally:
             self._group = self._home = self._outer = None
