@@ -1,0 +1,5 @@
+"""`python -m handrail`."""
+
+from handrail.apps.cli import main
+
+main()

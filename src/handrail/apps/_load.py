@@ -1,0 +1,64 @@
+"""Finding a person's own objects by the name they type: `module` or `module:attribute`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
+
+from handrail.errors import UsageError
+from handrail.tools import Tool
+
+__all__ = ["load", "load_tools"]
+
+AnyTool: TypeAlias = Tool | Callable[..., Any]
+
+
+def load(name: str) -> Any:
+    """The module called `name`, or with `module:attribute` what it holds under that name.
+
+    Modules are looked for in the current folder first, as `python -m` does. Raises `UsageError` in one or two lines
+    for a module that is not there or does not import (its own exception is the cause), and for a missing attribute.
+    """
+    module_name, _, attribute = name.partition(":")
+    if module_name.endswith(".py") or "/" in module_name:
+        raise UsageError(f"{module_name!r} is a file; give the name of the module, {_as_module(module_name)!r}.")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as failure:  # a module may raise anything, and nothing of ours runs in there
+        if isinstance(failure, ModuleNotFoundError) and module_name.startswith(failure.name or "?"):
+            raise UsageError(
+                f"There is no module {failure.name!r}, neither in the current folder nor among what is installed."
+            ) from failure
+        first_line = (str(failure).splitlines() or [""])[0]
+        raise UsageError(
+            f"The module {module_name!r} does not import: {type(failure).__name__}: {first_line}\n"
+            f"Mend it, or see the traceback with --debug."
+        ) from failure
+    if attribute and not hasattr(module, attribute):
+        raise UsageError(f"The module {module_name!r} has no {attribute!r}.")
+    return getattr(module, attribute) if attribute else module
+
+
+def load_tools(name: str) -> Sequence[AnyTool]:
+    """The tools a person named: of a module its list `tools`, or everything in it that was made by `@tool`.
+
+    With `module:attribute`, that tool, function or list of them. Raises `UsageError` where there is none.
+    """
+    found: Any = load(name)
+    if ":" not in name:
+        made = [value for value in vars(found).values() if isinstance(value, Tool)]
+        found = getattr(found, "tools", made)
+    listed = cast("Sequence[AnyTool]", found if isinstance(found, (list, tuple)) else [found])
+    if not listed:
+        raise UsageError(
+            f"There are no tools in {name!r}. Decorate functions with @handrail.tool, or list them in `tools`."
+        )
+    return listed
+
+
+def _as_module(path: str) -> str:
+    return path.removeprefix("./").removesuffix(".py").strip("/").replace("/", ".")

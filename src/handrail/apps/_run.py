@@ -1,0 +1,68 @@
+"""`handrail run`: one run of a model named on the command line, with the tools of a module."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+from handrail.apps._load import load_tools
+from handrail.apps._watch import watch
+from handrail.errors import UsageError
+from handrail.loop import Backend, Budget, Loop
+from handrail.run import Outcome
+
+__all__ = ["run"]
+
+
+def run(text: str, *, model: str, base_url: str | None, tools: str | None, as_json: bool) -> int:
+    """Run `text` and show it; returns the exit code. Raises `UsageError` for what cannot be started."""
+    backend = _backend(model, base_url)
+    try:
+        loop = Loop(backends=[backend], tools=load_tools(tools) if tools else (), budget=Budget())
+    except (TypeError, ValueError) as refusal:
+        raise UsageError(f"These tools cannot be used: {refusal}") from refusal
+    return watch(loop.run(text), as_json=as_json, hint=partial(_hint, base_url))
+
+
+def _backend(model: str, base_url: str | None) -> Backend:
+    provider, _, name = model.partition(":")
+    if not name or provider not in _PROVIDERS:
+        known = ", ".join(f"{prefix}:NAME" for prefix in _PROVIDERS)
+        raise UsageError(f"There is no model {model!r}; --model takes {known}.")
+    if base_url and not base_url.startswith(("http://", "https://")):
+        raise UsageError(f"--base-url {base_url!r} is no web address; it looks like http://localhost:11434/v1.")
+    return _PROVIDERS[provider](name, base_url)
+
+
+def _openai(name: str, base_url: str | None) -> Backend:
+    try:
+        from handrail.backends.openai import OpenAIBackend
+    except ModuleNotFoundError as missing:
+        raise UsageError(f"{missing.name} is not installed: pip install 'handrail[openai]'") from missing
+    key = os.environ.get("OPENAI_API_KEY")
+    if not key and not base_url:
+        raise UsageError("There is no key. Set OPENAI_API_KEY, or name a server that needs none with --base-url.")
+    return OpenAIBackend(name, base_url=base_url, api_key=key or "none")
+
+
+_PROVIDERS: dict[str, Callable[[str, str | None], Backend]] = {"openai": _openai}
+
+
+def _hint(base_url: str | None, outcome: Outcome) -> str | None:
+    """What a person can do about a run that failed with its last attempt."""
+    if outcome.outcome != "failed" or not outcome.attempts:
+        return None
+    where = base_url or "the server"
+    last = outcome.attempts[-1]
+    match last.error_class, last.status:
+        case "connection" | "timeout", _:
+            return f"Is the server running, and is --base-url right? It was {where}."
+        case "http", 401 | 403:
+            return "The server does not accept the key; it is taken from OPENAI_API_KEY."
+        case "http", 404:
+            return f"Is the model's name right, and the path of --base-url? Most end in /v1; it was {where}."
+        case "response", _:
+            return f"Does {where} speak the chat completions API of OpenAI? Most base URLs end in /v1."
+        case _:
+            return None

@@ -1,0 +1,108 @@
+"""The command line: `handrail run`, `handrail demo`, `handrail check`.
+
+A command's own module is imported when the command runs, so that `--help` and a mistyped option answer at once. Exit
+codes are those of the run (0 completed, 1 failed, 130 cancelled), and 2 for a command that cannot be carried out.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from typing import Annotated, NoReturn
+
+from handrail import __version__
+from handrail.errors import UsageError
+
+try:
+    import typer
+except ModuleNotFoundError as _missing:
+    print(f"handrail: the command line needs {_missing.name}: pip install 'handrail[cli]'", file=sys.stderr)
+    raise SystemExit(2) from None
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+Json = Annotated[bool, typer.Option("--json", help="Write JSON lines for programs.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"handrail {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def handrail(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """The handle on an agent run: watch it, cancel it, and know how it ended."""
+
+
+@app.command()
+def run(
+    text: Annotated[str, typer.Argument(help="What to say to the model.")],
+    model: Annotated[str, typer.Option(help="The model, as openai:NAME.")],
+    base_url: Annotated[
+        str | None, typer.Option(envvar="OPENAI_BASE_URL", help="Any server that speaks the API of OpenAI.")
+    ] = None,
+    tools: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE", help="A Python module; what it made with @tool, or lists in `tools`."),
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run a model and its tools, and show everything as it happens. Ctrl-C cancels; a second one leaves.
+
+    Exits with 0 when the run completed, 1 when it failed, 130 when it was cancelled, 2 when it could not start.
+    """
+
+    def command() -> int:
+        from handrail.apps._run import run
+
+        return run(text, model=model, base_url=base_url, tools=tools, as_json=as_json)
+
+    _leave_with(command, debug)
+
+
+@app.command()
+def demo(as_json: Json = False, debug: Debug = False) -> None:
+    """Watch a scripted agent: two rounds, a tool, and a sentence that breaks off. No key, no network."""
+
+    def command() -> int:
+        from handrail.apps._demo import demo
+
+        return demo(as_json=as_json)
+
+    _leave_with(command, debug)
+
+
+def main() -> NoReturn:
+    """What the installed command and `python -m handrail` call."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot print "→" gets "\\u2192"
+    app(prog_name="handrail")
+    raise AssertionError("a typer application exits")
+
+
+def _leave_with(command: Callable[[], int], debug: bool) -> NoReturn:
+    """Exit with the code of `command`, or with one or two lines that say what is wrong."""
+    try:
+        code = command()
+    except UsageError as mistake:
+        if debug:
+            raise
+        typer.echo(f"handrail: {mistake}", err=True)
+        code = 2
+    except Exception as failure:  # whatever it is, a person gets a sentence and not a traceback
+        if debug:
+            raise
+        typer.echo(f"handrail: {type(failure).__name__}: {failure}\nThe traceback is shown with --debug.", err=True)
+        code = 1
+    raise typer.Exit(code)
