@@ -7,12 +7,13 @@ exception is an attempt failure as well.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+import anyio
 from ag_ui.core import Message
 
 __all__ = [
@@ -117,7 +118,8 @@ class BackendRequest:
     """One request to one backend. Read-only: the same messages are shown to every attempt.
 
     `messages` begins with the system turn, if there is one; `tools` is empty when tools are off; `round` and
-    `attempt` count from 1, the attempt across the backends of its round.
+    `attempt` count from 1, the attempt across the backends of its round. A backend that waits does so with `sleep`,
+    on the loop's clock.
     """
 
     messages: Sequence[Message]
@@ -125,6 +127,7 @@ class BackendRequest:
     run_id: str = ""
     round: int = 1
     attempt: int = 1
+    sleep: Callable[[float], Awaitable[object]] = field(default=anyio.sleep, repr=False, compare=False)
 
 
 @runtime_checkable
