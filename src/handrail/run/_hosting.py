@@ -42,13 +42,13 @@ from typing import Any, TypeVar
 import anyio
 
 from handrail.errors import UsageError
-from handrail.run._loops import Home, cancelled_class, current_home, is_task_cancelled, run_forever, start_task
+from handrail.run._loops import Home, cancelled_class, current_home, is_cancelled_from_outside, run_forever, start_task
 from handrail.run._outcome import Verdict, error_line
 from handrail.run._run import Run, RunDriver
 from handrail.run._scope import current_scope
 from handrail.run._settled import Settled, settle
 
-__all__ = ["drive", "host"]
+__all__ = ["drive", "host", "is_cancelled_from_outside"]
 
 E = TypeVar("E")
 
@@ -145,7 +145,7 @@ async def _hosted(
         if not run.is_cancelled:
             verdict, error = "failed", "the driver ended without finishing the run"
     except cancelled_class() as cancelled:
-        if is_task_cancelled():
+        if is_cancelled_from_outside():
             raise
         verdict, error = "failed", error_line(cancelled)
     except BaseException as failure:

@@ -37,7 +37,7 @@ __all__ = [
     "cancelled_class",
     "checkpoint",
     "current_home",
-    "is_task_cancelled",
+    "is_cancelled_from_outside",
     "new_waker",
     "run_forever",
     "start_task",
@@ -207,7 +207,7 @@ def cancelled_class() -> type[BaseException]:
     return sys.modules["trio"].Cancelled if _in_trio_run() else asyncio.CancelledError
 
 
-def is_task_cancelled() -> bool:
+def is_cancelled_from_outside() -> bool:
     """Whether somebody really cancelled the current task or a scope round it.
 
     A cancellation error that is in flight while this is False was raised by user code and cancels nobody (R-92).
