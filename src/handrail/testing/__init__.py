@@ -1,1 +1,48 @@
-""""""
+"""For tests of what is built on handrail: a scripted model, a clock, and checkers for whole runs.
+
+    backend = ScriptedBackend([[call("weather", {"city": "Rome"})], text("It is ", "warm.")])
+    got = await collect(Loop(backends=[backend], tools=[weather]).run("How is Rome?"))
+    assert got.text() == "It is warm."
+    assert check_run(got, got.outcome) == []
+
+Nothing here knows a test framework; everything works on asyncio and trio.
+"""
+
+from __future__ import annotations
+
+from handrail.testing._backend import ScriptedBackend
+from handrail.testing._clock import FakeClock
+from handrail.testing._collect import Collected, collect
+from handrail.testing._steps import (
+    Gate,
+    Step,
+    call,
+    cut,
+    delay,
+    fail,
+    finish,
+    gate,
+    reasoning,
+    stall,
+    text,
+    usage,
+)
+
+__all__ = [
+    "Collected",
+    "FakeClock",
+    "Gate",
+    "ScriptedBackend",
+    "Step",
+    "call",
+    "collect",
+    "cut",
+    "delay",
+    "fail",
+    "finish",
+    "gate",
+    "reasoning",
+    "stall",
+    "text",
+    "usage",
+]
