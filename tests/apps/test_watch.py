@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO
 
 import pytest
@@ -139,3 +142,51 @@ def test_without_a_terminal_there_is_no_colour() -> None:
     with watching(FAILS) as process:
         lines, _ = end_of(process)
     assert "\x1b" not in "".join(lines)
+
+
+TAKES_BACK = """
+async def rest(driver):
+    driver.emit(ev.AttemptFailed(round=1, attempt=1, backend_index=0, model="m", error="lost", error_class="connection",
+                                 disposition="abort"))
+    driver.emit(ev.ReasoningToken(text="Hm.", round=1, attempt=2))
+    driver.finish(ev.RunFailed(error="lost", attempts=()), error="lost")
+"""
+
+
+def on_a_terminal(rest: str, **env: str) -> str:
+    """What a person's terminal of 80 columns would be sent."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    script = f"{PRELUDE}\n{rest}\nmain()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=theirs,
+        env={**os.environ, "TERM": "xterm-256color", "NO_COLOR": "", **env},
+    ) as process:
+        os.close(theirs)
+        sent = b""
+        with suppress(OSError):  # how Linux says that nobody has the other end any more
+            while piece := os.read(ours, 4096):
+                sent += piece
+        process.wait(30)
+    os.close(ours)
+    return sent.decode()
+
+
+def test_on_a_terminal_reasoning_is_dim_and_what_is_retracted_is_struck_out() -> None:
+    sent = on_a_terminal(TAKES_BACK)
+    assert "\x1b[2;9mHello\x1b[0m" in sent
+    assert "\x1b[2;3mHm.\x1b[0m" in sent
+    assert "\x1b[31mfailed · 1 round" in sent
+
+
+def test_no_color_is_respected() -> None:
+    sent = on_a_terminal(TAKES_BACK, NO_COLOR="1")
+    assert "\x1b[3" not in sent
+
+
+def test_the_last_line_is_wrapped_between_words() -> None:
+    work = "a tool with a very long name"
+    sent = re.sub(r"\x1b\[[0-9;]*m", "", on_a_terminal(LEAVES_A_TOOL.replace("tool slow", work)))
+    assert " ".join(sent.split()).endswith(f"still running: {work}")
+    assert max(len(line) for line in sent.splitlines()) <= 80

@@ -92,7 +92,7 @@ class Screen:
                 done = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
                 yield from self._line(f"  … {done}{f' · {one_line(message)}' if message else ''}", "note")
             case ToolResult(name=name, content=content):
-                took = "" if event.duration is None else f" ({event.duration:.1f} s)"
+                took = f" ({event.duration:.1f} s)" if event.duration and event.duration >= 0.1 else ""
                 style: Style = "warning" if event.is_error else "result"
                 yield from self._line(f"← {one_line(name)}{took} {_content(content)}", style)
             case ToolAbandoned(name=name, content=content):

@@ -30,6 +30,7 @@ _LOOKS: dict[Style, str] = {
     "error": "red",
     "good": "green",
 }
+_FLOWING: frozenset[Style] = frozenset({"text", "reasoning"})
 
 
 class Report(Protocol):
@@ -52,24 +53,31 @@ class Terminal:
     """Streams a run as styled text; plain text where standard output is no terminal."""
 
     def __init__(self) -> None:
-        self._console = _Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
+        self._console = _Console(markup=False, emoji=False, highlight=False)
         self._screen = Screen()
 
     def event(self, event: RunEvent) -> None:
         self._write(self._screen.show(event))
 
     def ended(self, outcome: Outcome, *, running: Sequence[str], asked: bool, hint: str | None) -> None:
-        note = (Piece(hint + "\n", "note"),) if hint else ()
-        end = last_line(outcome, rounds=self._screen.rounds, running=running, asked=asked)
-        self._write((*self._screen.end_line(), *note, end))
+        self._end(outcome, running, asked, hint)
 
     def left(self, *, running: Sequence[str]) -> None:
-        end = last_line(None, rounds=self._screen.rounds, running=running, asked=True)
-        self._write((*self._screen.end_line(), end))
+        self._end(None, running, True, None)
+
+    def _end(self, outcome: Outcome | None, running: Sequence[str], asked: bool, hint: str | None) -> None:
+        self._write(self._screen.end_line())
+        if asked and self._console.is_terminal:
+            self._write([Piece("\n", "note")])  # the terminal itself has written ^C
+        if hint:
+            self._write([Piece(hint + "\n", "note")])
+        self._write([last_line(outcome, rounds=self._screen.rounds, running=running, asked=asked)])
 
     def _write(self, pieces: Iterable[Piece]) -> None:
-        for piece in pieces:
-            self._console.print(Text(piece.text, _LOOKS[piece.style]), end="")
+        """Lines of ours are wrapped between words on a terminal; what flows in bits is left to the terminal."""
+        for text, style in pieces:
+            unwrapped = style in _FLOWING or not self._console.is_terminal
+            self._console.print(Text(text, _LOOKS[style]), end="", soft_wrap=unwrapped)
 
 
 class JsonLines:

@@ -100,6 +100,9 @@ def _leave_with(command: Callable[[], int], debug: bool) -> NoReturn:
             raise
         typer.echo(f"handrail: {mistake}", err=True)
         code = 2
+    except KeyboardInterrupt:  # while the command's module was still being imported
+        typer.echo("cancelled by Ctrl-C before the run had started")
+        code = 130
     except Exception as failure:  # whatever it is, a person gets a sentence and not a traceback
         if debug:
             raise

@@ -1,0 +1,76 @@
+"""The documentation is true as far as a machine can tell: its examples run, its links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(?:#[^)]*)?\)")
+TEST_NAME = re.compile(r"`(test_\w+)`")
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+EXAMPLES = [
+    pytest.param(page, block[1], page.read_text()[: block.start()].count("\n") + 1, id=f"{name_of(page)}-{number}")
+    for page in PAGES
+    for number, block in enumerate(BLOCK.finditer(page.read_text()), 1)
+]
+
+
+@pytest.mark.parametrize(("page", "code", "line"), EXAMPLES)
+def test_every_example_runs(page: Path, code: str, line: int) -> None:
+    """Each on its own, as a reader would paste it; a traceback points into the page."""
+    exec(compile("\n" * line + code, str(page), "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """A link to a test file names a test that is in it."""
+    for text, target in LINK.findall(page.read_text()):
+        if "://" in target:
+            continue
+        path = (page.parent / target).resolve()
+        assert path.exists(), f"{name_of(page)} links to {target}, which is not there"
+        named = TEST_NAME.fullmatch(text)
+        if named:
+            assert named[1] in functions_of(path), f"{name_of(page)} names {named[1]}, which is not in {target}"
+
+
+def test_the_first_example_is_short_and_needs_no_key() -> None:
+    first = BLOCK.search((ROOT / "README.md").read_text())
+    assert first is not None
+    assert len([line for line in first[1].splitlines() if line.strip()]) < 15
+    assert "KEY" not in first[1].upper()
+
+
+def test_every_guarantee_and_every_question_names_its_test() -> None:
+    for page, title in ((ROOT / "README.md", "guarantee"), (ROOT / "docs" / "spec-questions.md", "question")):
+        rows = rows_of(page.read_text(), title)
+        assert rows, f"{name_of(page)} has no table of {title}s"
+        for row in rows:
+            assert TEST_NAME.search(row), f"{name_of(page)}: no test is named in {row}"
+
+
+def rows_of(text: str, title: str) -> list[str]:
+    """The rows of every table whose first heading holds `title`."""
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    return [row for table in tables if title in table.split("|")[1] for row in table.splitlines()[2:]]
+
+
+@cache
+def functions_of(path: Path) -> set[str]:
+    return {
+        node.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
