@@ -39,8 +39,9 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
 
+# The demo needs the command line and nothing else, and comes up in half a minute.
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
-	$(PY) -m pip install --quiet --editable '.[all]'
+	$(PY) -m pip install --quiet --editable '.[cli]'
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python

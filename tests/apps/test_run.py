@@ -240,7 +240,7 @@ def test_no_key_and_no_server_is_a_mistake(folder: Path) -> None:
 def test_a_traceback_is_shown_when_asked_for(folder: Path) -> None:
     (folder / "broken.py").write_text("1 / 0\n")
     done = handrail("run", "hi", "--model", "openai:m", "--tools", "broken", "--debug", folder=folder)
-    assert done.code != 0
+    assert done.code == 2
     assert "Traceback" in done.err
     assert "ZeroDivisionError" in done.err
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import io
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Annotated, NoReturn
 
 from handrail import __version__
+from handrail.apps._visible import visible
 from handrail.errors import UsageError
 
 try:
@@ -95,17 +97,19 @@ def _leave_with(command: Callable[[], int], debug: bool) -> NoReturn:
     """Exit with the code of `command`, or with one or two lines that say what is wrong."""
     try:
         code = command()
-    except UsageError as mistake:
-        if debug:
-            raise
-        typer.echo(f"handrail: {mistake}", err=True)
-        code = 2
-    except KeyboardInterrupt:  # while the command's module was still being imported
-        typer.echo("cancelled by Ctrl-C before the run had started")
+    except KeyboardInterrupt:  # there is no run yet: what the command needs was still being imported
+        typer.echo("handrail: cancelled by Ctrl-C, before the run had started", err=True)
         code = 130
-    except Exception as failure:  # whatever it is, a person gets a sentence and not a traceback
+    except Exception as error:  # whatever it is, a person gets a sentence and not a traceback
+        code = _explain(error)
         if debug:
-            raise
-        typer.echo(f"handrail: {type(failure).__name__}: {failure}\nThe traceback is shown with --debug.", err=True)
-        code = 1
+            traceback.print_exc()
     raise typer.Exit(code)
+
+
+def _explain(error: Exception) -> int:
+    if isinstance(error, UsageError):
+        typer.echo(f"handrail: {visible(str(error))}", err=True)
+        return 2
+    typer.echo(f"handrail: {type(error).__name__}: {visible(str(error))}\n--debug shows the traceback.", err=True)
+    return 1
