@@ -207,12 +207,7 @@ MISTAKES = [
     (["run", "hi", "--model", "acme:gpt"], "There is no model 'acme:gpt'; --model takes openai:NAME."),
     (["run", "hi", "--model", "openai:m", "--base-url", "localhost:1"], "'localhost:1' is no web address"),
     (["run", "hi", "--model", "openai:m", "--tools", "nowhere"], "There is no module 'nowhere'"),
-    (["run", "hi", "--model", "openai:m", "--tools", "mytools.py"], "give the name of the module, 'mytools'"),
-    (["run", "hi", "--model", "openai:m", "--tools", "mytools:lost"], "The module 'mytools' has no 'lost'"),
     (["run", "hi", "--model", "openai:m", "--tools", "broken"], "does not import: ZeroDivisionError: division by zero"),
-    (["run", "hi", "--model", "openai:m", "--tools", "leaves"], "does not import: SystemExit: 3"),
-    (["run", "hi", "--model", "openai:m", "--tools", "lacks"], "does not import: ModuleNotFoundError"),
-    (["run", "hi", "--model", "openai:m", "--tools", "empty"], "There are no tools in 'empty'"),
     (["run", "hi", "--model", "openai:m", "--tools", "twice"], "These tools cannot be used: "),
 ]
 
@@ -220,9 +215,6 @@ MISTAKES = [
 @pytest.mark.parametrize(("args", "said"), MISTAKES, ids=[" ".join(args[3:]) for args, _ in MISTAKES])
 def test_a_mistake_is_one_or_two_lines_and_exit_code_2(args: list[str], said: str, folder: Path) -> None:
     (folder / "broken.py").write_text("1 / 0\n")
-    (folder / "leaves.py").write_text("raise SystemExit(3)\n")
-    (folder / "lacks.py").write_text("import not_installed_anywhere\n")
-    (folder / "empty.py").write_text("x = 1\n")
     (folder / "twice.py").write_text(TOOLS + "\ntools = [get_weather, get_weather]\n")
     done = handrail(*args, folder=folder)
     assert (done.code, done.out) == (2, "")

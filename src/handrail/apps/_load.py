@@ -29,7 +29,7 @@ def load(name: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as failure:  # a module may raise anything, and nothing of ours runs in there
-        if isinstance(failure, ModuleNotFoundError) and module_name.startswith(failure.name or "?"):
+        if isinstance(failure, ModuleNotFoundError) and f"{module_name}.".startswith(f"{failure.name}."):
             raise UsageError(
                 f"There is no module {failure.name!r}, neither in the current folder nor among what is installed."
             ) from failure
