@@ -1,0 +1,122 @@
+"""The event stream format of WHATWG: bytes, cut anywhere, to the data of each block.
+
+What is taken, and how:
+
+- CR, LF and CRLF end a line, mixed and cut as may be; no other separator does. Everything below sees LF only.
+- Each byte is looked at a constant number of times: a read without the end of a line is put aside, and a read with one
+  is split at its empty lines. A block of one `data:` line, which is what everybody sends, costs one step.
+- Of a block only the values of its `data` lines are kept; comments and other fields go as soon as they are complete.
+- The limit counts the bytes of the block at hand, its unfinished line included and the ends of lines not. A finished
+  comment is not counted, so that comments may keep a connection alive for ever. Where a body is cut makes no
+  difference to what is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from handrail.errors import RemoteDecodeError
+
+__all__ = ["EventStreamFraming"]
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class EventStreamFraming:
+    """Takes a body as it comes in and gives the data of its blocks, one at a time.
+
+    `limit` is the most bytes one block may have; more raises `RemoteDecodeError`, after which nothing more can be fed.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._start: bytes | None = b""
+        """What may be the first bytes of a byte order mark; None once that is decided."""
+        self._ends_in_cr = False
+        self._line = bytearray()
+        """The line at hand, without its end."""
+        self._data: list[bytes] = []
+        """The values of the data lines of the block at hand."""
+        self._held = 0
+        """The bytes of the finished lines of the block at hand."""
+
+    def feed(self, read: bytes) -> Iterator[bytes]:
+        """The data of each block that ends in this read; to be taken to the end before the next read is fed."""
+        if self._start is not None:
+            read = self._without_mark(read)
+        if self._ends_in_cr or b"\r" in read:
+            read = self._with_plain_ends(read)
+        end = read.rfind(b"\n") + 1
+        if not end:
+            self._line += read
+            self._count(len(self._line))
+            return
+        text = read[:end]
+        if self._line:
+            text = bytes(self._line + text)
+            self._line.clear()
+        if end < len(read):
+            self._line += read[end:]
+        if text.startswith(b"\n"):
+            if data := self._finish():
+                yield data
+            text = text[1:]
+        *blocks, rest = text.split(b"\n\n")
+        for block in blocks:
+            if block.startswith(b"data: ") and b"\n" not in block and not self._held and len(block) <= self._limit:
+                data = block[6:]
+            else:
+                self._hold(block)
+                data = self._finish()
+            if data:
+                yield data
+        if rest:
+            self._hold(rest[:-1])
+        if self._line:
+            self._count(len(self._line))
+
+    def end(self) -> bytes | None:
+        """The data of the block that the end of the body cut off, or None."""
+        self._line[:0] = self._start or b""
+        self._hold(bytes(self._line))
+        return self._finish()
+
+    def _without_mark(self, read: bytes) -> bytes:
+        start = (self._start or b"") + read
+        if len(start) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(start):
+            self._start = start
+            return b""
+        self._start = None
+        return start.removeprefix(_BYTE_ORDER_MARK)
+
+    def _with_plain_ends(self, read: bytes) -> bytes:
+        """The read with LF as the only end of a line; the LF of a CRLF that was cut in two goes."""
+        if not read:
+            return read
+        if self._ends_in_cr:
+            read = read.removeprefix(b"\n")
+        self._ends_in_cr = read.endswith(b"\r")
+        return read.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _hold(self, lines: bytes) -> None:
+        """Takes finished lines of the block at hand."""
+        for line in lines.split(b"\n"):
+            self._count(len(line))
+            if line and not line.startswith(b":"):
+                self._held += len(line)
+                name, _, value = line.partition(b":")
+                if name == b"data":
+                    self._data.append(value.removeprefix(b" "))
+
+    def _finish(self) -> bytes | None:
+        """The data of the block at hand, which ends here; None when it is empty."""
+        data = b"\n".join(self._data)
+        self._data.clear()
+        self._held = 0
+        return data or None
+
+    def _count(self, more: int) -> None:
+        if self._held + more > self._limit:
+            raise RemoteDecodeError(
+                f"the peer sent an event of more than {self._limit} bytes, which is the limit (max_event_bytes)"
+            )
