@@ -1,0 +1,27 @@
+"""Fixtures of the handle's tests."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """A gate for threads; opened at the end of the test, so that nobody is left behind it."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture
+def unraisable(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
+    """What reached `sys.unraisablehook` until the end of the test, garbage collected included."""
+    noise: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: noise.append((args.exc_value, args.object)))
+    yield noise
+    gc.collect()
