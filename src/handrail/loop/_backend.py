@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-import anyio
 from ag_ui.core import Message
 
 __all__ = [
@@ -28,6 +27,7 @@ __all__ = [
     "ToolSpec",
     "Usage",
     "UsageDelta",
+    "merged",
 ]
 
 FinishReason: TypeAlias = Literal["stop", "tool-calls", "length", "content-filter", "other"]
@@ -57,6 +57,13 @@ class Usage:
         """Plain JSON data: what was reported and nothing else; the cost as a decimal string, so nothing is rounded."""
         known = {name: getattr(self, name) for name in self.__slots__ if getattr(self, name) is not None}
         return known | {"cost": str(known["cost"])} if "cost" in known else known
+
+
+def merged(earlier: Usage | None, later: Usage | None) -> Usage | None:
+    """Two reports of one attempt: they are cumulative, so of each value the later one counts, if it says one."""
+    if earlier is None or later is None:
+        return later or earlier
+    return replace(earlier, **{name: value for name in Usage.__slots__ if (value := getattr(later, name)) is not None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +126,7 @@ class BackendRequest:
 
     `messages` begins with the system turn, if there is one; `tools` is empty when tools are off; `round` and
     `attempt` count from 1, the attempt across the backends of its round. A backend that waits does so with `sleep`,
-    on the loop's clock.
+    on the loop's clock; None outside a loop.
     """
 
     messages: Sequence[Message]
@@ -127,7 +134,7 @@ class BackendRequest:
     run_id: str = ""
     round: int = 1
     attempt: int = 1
-    sleep: Callable[[float], Awaitable[object]] = field(default=anyio.sleep, repr=False, compare=False)
+    sleep: Callable[[float], Awaitable[object]] | None = field(default=None, repr=False, compare=False)
 
 
 @runtime_checkable

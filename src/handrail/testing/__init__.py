@@ -11,6 +11,9 @@ Nothing here knows a test framework; everything works on asyncio and trio.
 from __future__ import annotations
 
 from handrail.testing._backend import ScriptedBackend
+from handrail.testing._cancel_everywhere import cancel_everywhere
+from handrail.testing._check_messages import check_messages
+from handrail.testing._check_run import check_run
 from handrail.testing._clock import FakeClock
 from handrail.testing._collect import Collected, collect
 from handrail.testing._steps import (
@@ -35,6 +38,9 @@ __all__ = [
     "ScriptedBackend",
     "Step",
     "call",
+    "cancel_everywhere",
+    "check_messages",
+    "check_run",
     "collect",
     "cut",
     "delay",

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from types import TracebackType
 
+import anyio
 import anyio.lowlevel
 
 from handrail.errors import BackendError
@@ -55,7 +56,7 @@ class ScriptedBackend:
                 "give ScriptedBackend one more, or push() it",
                 "misuse",
             ) from None
-        return _Playback(self, moves, request.sleep)
+        return _Playback(self, moves, request.sleep or anyio.sleep)
 
     def __repr__(self) -> str:
         return f"<ScriptedBackend {self.model} {len(self._steps)} of {self._pushed} steps left>"

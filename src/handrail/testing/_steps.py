@@ -7,7 +7,7 @@ to wait or to fail does that first. Indices of calls are given when the step is 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast, get_args
@@ -96,9 +96,10 @@ class _Stall(Pause):
 
 
 class Gate(Pause):
-    """Silence until `open()`. `reached` is set when the script got here, `opened` when it may go on.
+    """Silence until `open()`. `reached` is set when somebody came here, `opened` when they may go on.
 
-    Both are `Settled`: await them anywhere, or block a thread on them. Opening is for any thread, and for good.
+    A place to hold tools as well as scripts: `await gate` in a task, `gate.wait()` in a thread. Opening is for any
+    thread, and for good.
     """
 
     def __init__(self) -> None:
@@ -106,13 +107,21 @@ class Gate(Pause):
         self.opened: Settled[None] = Settled()
 
     def open(self) -> None:
-        """Let the script, and whoever waits for `opened`, go on."""
+        """Let everybody go on."""
         settle(self.opened, None)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Arrive, and block this thread until it is open; `TimeoutError` after `timeout` seconds."""
+        settle(self.reached, None)
+        self.opened.wait(timeout)
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        settle(self.reached, None)
+        return self.opened.__await__()
 
     async def pause(self, sleep: Sleep) -> None:
         """Arrive, and wait until it is open."""
-        settle(self.reached, None)
-        await self.opened
+        await self
 
     def __repr__(self) -> str:
         return f"<Gate {'open' if self.opened.is_set else 'reached' if self.reached.is_set else 'not reached'}>"
