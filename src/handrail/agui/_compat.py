@@ -98,7 +98,7 @@ def upgrade_messages(holder: dict[str, Any], path: str, warn: WarningSink) -> di
 
 def _upgrade_message(message: Any, path: str, warn: WarningSink) -> Any:
     if not isinstance(message, dict):
-        return cast("Any", message)
+        return message
     said = cast("dict[str, Any]", message)
     old = cast("list[Any]", said["content"]) if isinstance(said.get("content"), list) else []
     if not any(map(_is_binary, old)):

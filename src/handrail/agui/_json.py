@@ -4,8 +4,8 @@ Refused, because no other peer could read the same value: NaN and Infinity, numb
 200 levels. Of a key given twice the last one stands.
 
 Kept as it is: half of a surrogate pair. A producer that cuts text by UTF-16 units sends the two halves of one character
-in two strings, each legal JSON. `join_halves` puts them together where they meet; a half that never meets its other one
-is held and becomes U+FFFD only when it is encoded, so that nothing raises on the way.
+in two strings, each legal JSON. They are joined where they meet; a half that never meets its other one is held, and
+becomes U+FFFD when it is encoded, so that nothing raises on the way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NoReturn, cast
 
 from pydantic_core import from_json
 
-__all__ = ["MAX_DEPTH", "decode_utf8", "encode_json", "encode_text", "excerpt", "join_halves", "parse_json"]
+__all__ = ["MAX_DEPTH", "decode_utf8", "encode_json", "encode_text", "excerpt", "parse_json"]
 
 MAX_DEPTH = 200
 _EXCERPT = 200
@@ -26,7 +26,6 @@ _EXCERPT = 200
 _TOKEN_OF_DEPTH = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{\]}]', re.DOTALL)
 _MAY_OVERFLOW = re.compile(rb"[:,\[]\s*+-?\d(?:[\d.]*[eE]\+?\d{3}|[\d.]{200})")
 _SHOWN = json.JSONEncoder(ensure_ascii=False, skipkeys=True, check_circular=False, default=repr)
-_PAIR_OF_HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def parse_json(text: bytes) -> Any:
@@ -49,11 +48,6 @@ def decode_utf8(text: bytes) -> tuple[bytes, bool]:
     except UnicodeDecodeError:
         return text.decode(errors="replace").encode(), True
     return text, False
-
-
-def join_halves(text: str) -> str:
-    """The text with neighbouring halves of a surrogate pair as one character; lone halves stay."""
-    return _PAIR_OF_HALVES.sub(_joined, text) if not text.isascii() else text
 
 
 def encode_text(text: str) -> bytes:
@@ -121,7 +115,3 @@ def _floats(value: Any) -> Iterable[float]:
             waiting.extend(cast("dict[str, Any]", item).values())
         elif isinstance(item, list):
             waiting.extend(cast("list[Any]", item))
-
-
-def _joined(pair: re.Match[str]) -> str:
-    return pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")

@@ -35,8 +35,8 @@ class EventStreamFraming:
         self._ends_in_cr = False
         self._line = bytearray()
         """The line at hand, without its end."""
-        self._data: list[bytes] = []
-        """The values of the data lines of the block at hand."""
+        self._data = bytearray()
+        """The values of the data lines of the block at hand, each with an LF behind it."""
         self._held = 0
         """The bytes of the finished lines of the block at hand."""
 
@@ -106,11 +106,11 @@ class EventStreamFraming:
                 self._held += len(line)
                 name, _, value = line.partition(b":")
                 if name == b"data":
-                    self._data.append(value.removeprefix(b" "))
+                    self._data += value.removeprefix(b" ") + b"\n"
 
     def _finish(self) -> bytes | None:
         """The data of the block at hand, which ends here; None when it is empty."""
-        data = b"\n".join(self._data)
+        data = bytes(self._data[:-1])
         self._data.clear()
         self._held = 0
         return data or None
