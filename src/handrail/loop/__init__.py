@@ -1,10 +1,40 @@
-"""The driver: a model, its tools and a budget behind a `Run`."""
+"""The driver: a model, its tools and a budget behind a `Run`.
 
-from handrail.loop._backend import Backend as Backend
-from handrail.loop._backend import BackendRequest as BackendRequest
-from handrail.loop._backend import FinishDelta as FinishDelta
-from handrail.loop._backend import ReasoningDelta as ReasoningDelta
-from handrail.loop._backend import TextDelta as TextDelta
-from handrail.loop._backend import ToolCallDelta as ToolCallDelta
-from handrail.loop._backend import Usage as Usage
-from handrail.loop._backend import UsageDelta as UsageDelta
+`Loop` is configuration; `loop.run(...)` drives the model and its tools in rounds and hands back a `LoopRun` at once.
+"""
+
+from handrail.loop._attempts import Attempt, RetryPolicy
+from handrail.loop._backend import (
+    Backend,
+    BackendRequest,
+    FinishDelta,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageDelta,
+)
+from handrail.loop._budget import Budget, Window
+from handrail.loop._clock import Clock
+from handrail.loop._config import Loop
+from handrail.loop._driver import LoopRun
+from handrail.loop._limits import Limits
+
+__all__ = [
+    "Attempt",
+    "Backend",
+    "BackendRequest",
+    "Budget",
+    "Clock",
+    "FinishDelta",
+    "Limits",
+    "Loop",
+    "LoopRun",
+    "ReasoningDelta",
+    "RetryPolicy",
+    "TextDelta",
+    "ToolCallDelta",
+    "Usage",
+    "UsageDelta",
+    "Window",
+]

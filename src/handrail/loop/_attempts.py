@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from handrail.errors import BackendError
-from handrail.events import Disposition
-from handrail.loop._backend import Usage
+from handrail.events import Disposition, FailReason
+from handrail.loop._backend import Usage, merged
 
 __all__ = ["Attempt", "Failure", "RetryPolicy", "Step", "classify", "cut_text", "next_step", "with_usage"]
 
@@ -84,11 +84,15 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A failed attempt, classified. `degrades` False: an advance stays one even on the last backend."""
+    """A failed attempt, classified.
+
+    `degrades` False: an advance stays one even on the last backend. `ends_as` is the reason of a run that it aborts.
+    """
 
     error: str
     error_class: str
-    asks_for: Disposition
+    asks_for: Disposition = "abort"
+    ends_as: FailReason | None = None
     degrades: bool = True
     size_refusal: bool = False
     status: int | None = None
@@ -199,5 +203,5 @@ def cut_text(error: BaseException) -> str:
 
 
 def with_usage(failure: Failure, seen: Usage | None) -> Failure:
-    """The failure with the usage that was reported before it, if it does not carry a later one itself."""
-    return failure if failure.usage is not None or seen is None else replace(failure, usage=seen)
+    """The failure with the usage that its stream had reported; what the failure itself reports comes later."""
+    return replace(failure, usage=merged(seen, failure.usage))

@@ -57,9 +57,6 @@ class Window:
         return DEFAULT_RESERVE if max_tokens is None else max_tokens
 
 
-_NO_WINDOWS: Mapping[str, Window] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """What a run may use, and the windows of the models by name. With a budget, even an empty one, spending is counted.
@@ -72,7 +69,7 @@ class Budget:
     max_cost: Decimal | float | None = None
     max_total_tokens: int | None = None
     max_wall_clock: float | None = None
-    windows: Mapping[str, Window] = field(default=_NO_WINDOWS)
+    windows: Mapping[str, Window] = field(default_factory=dict[str, Window])
     count: Callable[[BackendRequest], int] | None = None
 
     def __post_init__(self) -> None:

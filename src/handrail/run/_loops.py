@@ -20,10 +20,11 @@ so that a trio loop run as a guest of asyncio counts as trio inside its tasks.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import sys
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from typing import Any, Protocol
 
@@ -39,6 +40,7 @@ __all__ = [
     "current_home",
     "is_cancelled_from_outside",
     "new_waker",
+    "own_cancellation",
     "run_forever",
     "start_task",
 ]
@@ -219,6 +221,34 @@ def is_cancelled_from_outside() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+@contextlib.contextmanager
+def own_cancellation() -> Generator[Callable[[], object]]:
+    """What cancels the block, called on its own loop; the block then ends as if by itself.
+
+    Each library keeps its own manner: under asyncio the cancellation is delivered once, so that clean-up which awaits
+    can run, and code that swallows it goes on; under trio every wait of the block is cancelled.
+    """
+    if _in_trio_run():
+        with sys.modules["trio"].CancelScope() as scope:
+            yield scope.cancel
+        return
+    task = asyncio.current_task()
+    assert task is not None
+    asked = False
+
+    def cancel() -> None:
+        nonlocal asked
+        if not asked:
+            asked = True
+            task.cancel()
+
+    try:
+        yield cancel
+    except asyncio.CancelledError:
+        if not asked or task.uncancel() > 0:
+            raise
+
+
 def start_task(home: Home, coro: Coroutine[Any, Any, None], context: Context, name: str) -> None:
     """Run `coro` as a task of an asyncio home, from any thread.
 
@@ -226,6 +256,8 @@ def start_task(home: Home, coro: Coroutine[Any, Any, None], context: Context, na
     """
     loop = home.loop() if isinstance(home, _AsyncioHome) else None
     assert loop is not None, "only asyncio homes take tasks"
+    if "sniffio" in sys.modules:  # the context may come from a thread that a trio program started, and say so
+        context.run(sys.modules["sniffio"].current_async_library_cvar.set, "asyncio")
 
     def start() -> None:
         # Not `create_task`: an eager task factory would run the first step before the caller has the handle.

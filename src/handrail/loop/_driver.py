@@ -1,0 +1,146 @@
+"""What every part of a run in progress uses: its driver, its clock, its news, its task group."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, ClassVar, TypeVar
+from uuid import uuid4
+
+from ag_ui.core import UserMessage
+from anyio.abc import TaskGroup
+
+from handrail.events import Log, LogLevel, RunEvent
+from handrail.loop._clock import Clock, wait_for
+from handrail.loop._end import End
+from handrail.loop._steering import Steers
+from handrail.run import Run, RunDriver, start_thread
+from handrail.run._child import Child
+from handrail.run._loops import cancelled_class
+from handrail.run._waiters import Waiters
+from handrail.tools import completed
+
+__all__ = ["LoopDriver", "LoopRun"]
+
+T = TypeVar("T")
+
+
+class LoopRun(Run[RunEvent]):
+    """The handle on a run of a `Loop`: a `Run` that can also be steered."""
+
+    __slots__ = ("_new_id", "_steers")
+
+    _steers: Steers
+    _new_id: Callable[[], str]
+
+    def steer(self, message: str | UserMessage) -> bool:
+        """Give the run a user turn for its next round. Any thread; never waits.
+
+        True: the text will be in the conversation. False: the run had already decided to end. Raises `TypeError` or
+        `ValueError` for what is neither a user message nor a string with something in it.
+        """
+        if isinstance(message, str):
+            if not message:
+                raise ValueError("steer() takes a text with something in it")
+            message = UserMessage(id=self._new_id(), content=message)
+        if not isinstance(message, UserMessage):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise TypeError(f"steer() takes a string or a user message, not {type(message).__name__}")
+        return self._steers.put(message.model_copy())
+
+
+class LoopDriver(RunDriver[RunEvent]):
+    """The driver of one run of a loop.
+
+    `news` is rung when something has ended or somebody cancelled; `tasks` is the group in which streams and async
+    tools live, so that leaving it waits for them and a cancellation from outside reaches them. `casualty` is what a
+    child let through that is no `Exception` and no cancellation; it goes on to the host.
+    """
+
+    __slots__ = ("casualty", "clock", "epilogue", "monotonic", "new_id", "news", "now", "started_at", "steers", "tasks")
+
+    handle: ClassVar[type[Run[Any]]] = LoopRun
+    run: LoopRun  # pyright: ignore[reportIncompatibleVariableOverride]  # `handle` makes it one
+    tasks: TaskGroup
+
+    def __init__(self, *, run_id: str | None, clock: Clock, new_id: Callable[[], str] | None) -> None:
+        self.new_id: Callable[[], str] = new_id or (lambda: str(uuid4()))
+        self.news = Waiters()
+        super().__init__(run_id=run_id or self.new_id(), on_cancel=self.news.wake_all)
+        self.clock = clock
+        self.now: Callable[[], datetime] = clock.now
+        self.monotonic: Callable[[], float] = clock.monotonic
+        self.started_at = clock.monotonic()
+        self.steers = Steers()
+        self.casualty: BaseException | None = None
+        self.epilogue: Callable[[End], None] | None = None
+        self.run._steers = self.steers  # pyright: ignore[reportPrivateUsage]  # the other face of the same run
+        self.run._new_id = self.new_id  # pyright: ignore[reportPrivateUsage]
+
+    @property
+    def wall_clock(self) -> float:
+        """Seconds since the run started."""
+        return self.monotonic() - self.started_at
+
+    @property
+    def has_children(self) -> bool:
+        """Whether anything is still working beside the run's own section."""
+        return len(self.run.open_work) > 1
+
+    def finish(self, terminal: RunEvent | None, *, error: str | None = None, **parts: Any) -> bool:
+        """As in `RunDriver`. A host that has to end the run itself gets the epilogue of the run all the same."""
+        if terminal is None and self.epilogue is not None and not self.run.is_done:
+            self.epilogue(End(how=parts["outcome"], error=error or ""))
+            return True
+        return super().finish(terminal, error=error, **parts)
+
+    def log(self, level: LogLevel, data: str) -> None:
+        """A remark of the loop itself."""
+        self.emit(Log(ts=self.now(), level=level, data=data, logger="handrail.loop"))
+
+    async def wait(self, true: Callable[[], bool], seconds: float | None = None) -> None:
+        """Wait until `true()` or somebody cancels, but no longer than `seconds`."""
+        cancellation = self.run.cancellation
+        await wait_for(lambda: cancellation.is_set or true(), self.news, self.clock, seconds)
+
+    def start(self, work: Callable[[], Awaitable[T]], name: str) -> Child[T]:
+        """Run something in a task of the run's group, as a work section."""
+
+        async def in_section() -> T:
+            try:
+                with self.work(name):
+                    return await work()
+            except (Exception, cancelled_class()):
+                raise
+            except BaseException as error:
+                self.casualty = error
+                raise
+
+        return Child(self.tasks, in_section, name=name, on_end=self.news.wake_all)
+
+    def start_in_thread(self, fn: Callable[[], Any], name: str) -> Child[Any]:
+        """Run something that may block in a thread of its own; the section is open until the thread returns.
+
+        The child follows the thread, and takes what it returns to its end (see `completed`). Given up, it leaves the
+        thread behind.
+        """
+        section = self.work(name)
+        section.__enter__()
+
+        def in_section() -> Any:
+            try:
+                return fn()
+            finally:
+                section.__exit__(None, None, None)
+
+        try:
+            thread = start_thread(in_section)
+        except BaseException:
+            section.__exit__(None, None, None)
+            raise
+
+        async def follow() -> Any:
+            value = (await thread).unwrap()
+            with self.work(name):
+                return await completed(value)
+
+        return Child(self.tasks, follow, name=name, on_end=self.news.wake_all)

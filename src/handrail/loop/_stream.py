@@ -1,0 +1,145 @@
+"""One attempt's stream, read in a task of its own.
+
+The stream is opened, read and closed in that one task. The loop looks on: when the stream has ended or failed it is
+told at once, and the closing goes on beside it. When the loop has had enough (cancelled, silent for too long) it
+abandons the stream: from then on nothing that still comes is published, and the task is cancelled and left to close.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any
+
+import anyio
+
+from handrail.errors import BackendError
+from handrail.events import ReasoningToken, Token
+from handrail.loop._backend import (
+    Backend,
+    BackendRequest,
+    Delta,
+    FinishDelta,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    UsageDelta,
+    merged,
+)
+from handrail.loop._driver import LoopDriver
+from handrail.loop._turn import Turn
+
+__all__ = ["Stream"]
+
+_logger = logging.getLogger("handrail.loop")
+
+CLOSE_GRACE = 5.0
+"""Seconds that closing a stream may take."""
+
+_NO_FINISH = "the stream ended without a finish"
+
+
+class _Closing:
+    """A stream whose closing is not cut short by the cancellation that led to it."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: AbstractAsyncContextManager[AsyncIterator[Delta]]) -> None:
+        self._stream = stream
+
+    async def __aenter__(self) -> AsyncIterator[Delta]:
+        return await self._stream.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        with anyio.move_on_after(CLOSE_GRACE, shield=True):
+            return await self._stream.__aexit__(kind, error, traceback)
+        return None
+
+
+class Stream:
+    """What an attempt's stream has said so far (`turn`), and once it `is_over`, with which `error` it failed, if so."""
+
+    __slots__ = ("_backend", "_child", "_driver", "_is_complete", "_request", "last_sign", "turn")
+
+    def __init__(self, driver: LoopDriver, backend: Backend, request: BackendRequest) -> None:
+        self._driver = driver
+        self._backend = backend
+        self._request = request
+        self._is_complete = False
+        self.turn = Turn()
+        self.last_sign = driver.monotonic()
+        self._child = driver.start(self._live, f"stream {backend.model}")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all has been read, or nothing more will be."""
+        return self._is_complete or self._child.ended is not None
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the stream that is over did not come to its finish; None if it did."""
+        if self._is_complete:
+            return None if self.turn.finish is not None else BackendError(_NO_FINISH, "response")
+        ended = self._child.ended
+        return (ended and ended.error) or BackendError(_NO_FINISH, "response")
+
+    def abandon(self) -> None:
+        """Close it, and hear no more of it; returns at once."""
+        self._child.give_up()
+
+    async def _live(self) -> None:
+        stream = _Closing(self._backend.stream(self._request))
+        try:
+            async with stream as deltas:
+                await self._read(deltas)
+        except Exception:
+            if not self._is_complete:
+                raise
+            _logger.debug("stream %s: an error while closing, behind its end", self._backend.model, exc_info=True)
+
+    async def _read(self, deltas: AsyncIterator[Delta]) -> None:
+        try:
+            await self._read_all(deltas)
+        finally:
+            # A generator that was left in the middle would else be closed by the garbage collector, in no task at all.
+            close: Any = getattr(deltas, "aclose", None)
+            if close is not None and not self._is_complete:
+                await close()
+
+    async def _read_all(self, deltas: AsyncIterator[Delta]) -> None:
+        """The path of every token: no call that is not needed."""
+        turn = self.turn
+        round, attempt = self._request.round, self._request.attempt
+        emit, now, monotonic = self._driver.emit, self._driver.now, self._driver.monotonic
+        keep_text = turn.text_fragments.append
+        child, cancellation = self._child, self._driver.run.cancellation
+        async for delta in deltas:
+            if child.is_given_up or cancellation.is_set:
+                return
+            self.last_sign = monotonic()
+            if isinstance(delta, TextDelta):
+                keep_text(delta.text)
+                emit(Token(ts=now(), text=delta.text, round=round, attempt=attempt))
+            elif isinstance(delta, ReasoningDelta):
+                turn.add_reasoning(delta)
+                emit(ReasoningToken(ts=now(), text=delta.text, round=round, attempt=attempt))
+            else:
+                _add(turn, delta)
+        self._is_complete = True
+        self._driver.news.wake_all()
+
+
+def _add(turn: Turn, delta: ToolCallDelta | UsageDelta | FinishDelta) -> None:
+    match delta:
+        case ToolCallDelta():
+            turn.add_call(delta)
+        case UsageDelta():
+            turn.usage = merged(turn.usage, delta.usage)
+        case FinishDelta():
+            turn.finish = delta
+        case _:  # pyright: ignore[reportUnnecessaryComparison]  # a backend may be untyped
+            raise BackendError(f"the stream gave a {type(delta).__name__}, which is no delta", "response")

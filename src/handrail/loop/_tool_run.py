@@ -1,0 +1,88 @@
+"""One call to one tool while it runs.
+
+An async tool is a task of the run's group, a sync one a thread that a task follows. The call is closed when it has been
+seen to end, or when it was given up; what it says after that is answered False and published nowhere, also when it
+comes from a thread at that very moment.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from ag_ui.core import ToolCall
+
+from handrail.events import Log, RunEvent, ToolProgress
+from handrail.loop._driver import LoopDriver
+from handrail.run import Ended
+from handrail.tools import LogLevel, Tool, ToolContext
+
+__all__ = ["ToolRun"]
+
+
+class ToolRun:
+    """A call under way. `deadline` is on the loop's clock, `preface` a line that goes before the result."""
+
+    __slots__ = ("_child", "_driver", "_is_closed", "_lock", "call", "deadline", "preface", "started_at")
+
+    def __init__(
+        self,
+        driver: LoopDriver,
+        call: ToolCall,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        *,
+        round: int,
+        timeout: float | None,
+        preface: str = "",
+    ) -> None:
+        self._driver = driver
+        # Re-entrant: a signal handler may report progress while this very thread does.
+        self._lock = threading.RLock()
+        self._is_closed = False
+        self.call = call
+        self.preface = preface
+        self.started_at = driver.monotonic()
+        self.deadline = None if timeout is None else self.started_at + timeout
+        context = ToolContext(
+            run_id=driver.run.id,
+            call_id=call.id,
+            name=call.function.name,
+            arguments=call.function.arguments,
+            round=round,
+            cancelled=self._is_cancelled,
+            progress=self._progress,
+            log=self._log,
+        )
+        name = f"tool {call.function.name}"
+        if tool.is_async:
+            self._child = driver.start(lambda: tool.call(arguments, context), name)  # pyright: ignore[reportArgumentType]  # a coroutine, as `is_async` says
+        else:
+            self._child = driver.start_in_thread(lambda: tool.call(arguments, context)(), name)  # pyright: ignore[reportCallIssue, reportUnknownLambdaType]  # a function, as `is_async` says
+
+    @property
+    def ended(self) -> Ended[Any] | None:
+        """How the tool ended; None while it runs."""
+        return self._child.ended
+
+    def close(self) -> None:
+        """Hear no more of it, and stop it if it still runs; returns at once."""
+        with self._lock:
+            self._is_closed = True
+        self._child.give_up()
+
+    def _is_cancelled(self) -> bool:
+        return self._is_closed or self._driver.run.is_cancelled
+
+    def _progress(self, value: float, total: float | None, message: str | None) -> bool:
+        return self._publish(
+            ToolProgress(ts=self._driver.now(), id=self.call.id, progress=value, total=total, message=message)
+        )
+
+    def _log(self, data: str | dict[str, Any], level: LogLevel) -> bool:
+        return self._publish(Log(ts=self._driver.now(), level=level, data=data, logger=self.call.function.name))
+
+    def _publish(self, event: RunEvent) -> bool:
+        with self._lock:
+            return not self._is_closed and self._driver.emit(event)
