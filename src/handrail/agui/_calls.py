@@ -1,0 +1,221 @@
+"""Tool calls and their results, event by event (P-50 to P-52, P-62).
+
+A call id may be seen again. In the run that streamed it, the call goes on. From an earlier run, the server repeats
+itself, or goes on with a call nobody answered, or uses the id for another call; which one it is shows in the arguments,
+so until they have ended they are collected aside (`_Replay`) and the known call stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ag_ui.core import (
+    AssistantMessage,
+    FunctionCall,
+    ToolCall,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+    ToolMessage,
+)
+
+from handrail.agui._entries import Call, Entry
+from handrail.agui._text import join
+from handrail.agui._thread import Thread
+
+__all__ = ["ToolCalls", "given"]
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """The fields that have a value: the others are left out of a model, not set to nothing."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+class _Replay:
+    """The id of a call of an earlier run, started once more: what came, until its end says what it was."""
+
+    __slots__ = ("metadata", "pieces", "start")
+
+    def __init__(self, start: ToolCallStartEvent) -> None:
+        self.start = start
+        self.pieces: list[str] = []
+        self.metadata: dict[str, Any] | None = None
+
+    def append(self, arguments: str) -> None:
+        self.pieces.append(arguments)
+
+    def merge(self, metadata: dict[str, Any] | None) -> None:
+        if metadata is not None:
+            self.metadata = {**(self.metadata or {}), **metadata}
+
+
+class ToolCalls:
+    """The calls of a thread as its events tell of them; `warn` takes a code and a text."""
+
+    __slots__ = ("_listed", "_started", "_streaming", "_thread", "_warn")
+
+    def __init__(self, thread: Thread, warn: Callable[[str, str], None]) -> None:
+        self._thread = thread
+        self._warn = warn
+        self._streaming: dict[str, Call | _Replay] = {}
+        self._started: dict[str, None] = {}
+        self._listed: tuple[str, ...] = ()
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The calls of this run without a result, in call order; else the list that its success gave (P-62)."""
+        calls = self._thread.calls
+        return self._listed or tuple(name for name in self._started if name in calls and calls[name].result is None)
+
+    def begin_run(self) -> None:
+        self._streaming, self._started, self._listed = {}, {}, ()
+
+    def end_run(self) -> None:
+        self._streaming = {}
+
+    def list_pending(self, ids: Iterable[str]) -> None:
+        """Takes the list of a success as it is; an empty one says nothing."""
+        self._listed = tuple(ids)
+
+    def forget_dropped(self) -> None:
+        """After a snapshot: what was still receiving arguments and is no longer there."""
+        for name, call in list(self._streaming.items()):
+            renewed = self._thread.calls.get(name)
+            if isinstance(call, Call) and renewed is not None:
+                self._streaming[name] = renewed
+            elif renewed is None:
+                del self._streaming[name]
+                self._warn("snapshot-dropped-open", f"the snapshot leaves out tool call {name!r}, which is still open")
+
+    def start(self, event: ToolCallStartEvent) -> None:
+        name = event.tool_call_id
+        self._started[name] = None
+        call: Call | _Replay | None = self._thread.calls.get(name)
+        if call is None:
+            call = self._add(event, self._carrier(event), complete=False)
+        elif call.run != self._thread.run:
+            call = _Replay(event)
+        else:
+            self._warn("tool-call-reopened", f"tool call {name!r} is started again and its arguments go on")
+            self._rename(call, event.tool_call_name)
+            call.complete = False
+        call.merge(event.metadata)
+        self._streaming[name] = call
+
+    def args(self, event: ToolCallArgsEvent) -> None:
+        call = self._streaming.get(event.tool_call_id)
+        if call is not None:
+            call.append(event.delta)
+            call.merge(event.metadata)
+
+    def end(self, event: ToolCallEndEvent) -> None:
+        call = self._streaming.pop(event.tool_call_id, None)
+        if call is None:
+            return
+        call.merge(event.metadata)
+        if isinstance(call, _Replay):
+            self._judge(call)
+        else:
+            call.complete = True
+
+    def result(self, event: ToolCallResultEvent) -> None:
+        name = event.tool_call_id
+        call = self._thread.calls.get(name)
+        before = call.result if call is not None else self._result_without_call(event)
+        if before is not None:
+            self._warn("second-result", f"a second result for tool call {name!r} replaces the first")
+        elif name in self._streaming:
+            self._warn("result-before-end", f"the result of tool call {name!r} came before its end")
+        message = ToolMessage(
+            id=self._free_id(event, before),
+            role="tool",
+            content=event.content,
+            tool_call_id=name,
+            **given(subagent_run_id=event.subagent_run_id, metadata=event.metadata),
+        )
+        if before is not None:
+            self._thread.put(before, message)
+        else:
+            self._thread.add(message)
+
+    def _result_without_call(self, event: ToolCallResultEvent) -> Entry | None:
+        self._warn(
+            "result-without-call", f"result {event.message_id!r} is for tool call {event.tool_call_id!r}, unknown here"
+        )
+        entry = self._thread.by_id.get(event.message_id)
+        message = entry.build() if entry is not None else None
+        return entry if isinstance(message, ToolMessage) and message.tool_call_id == event.tool_call_id else None
+
+    def _free_id(self, event: ToolCallResultEvent, before: Entry | None) -> str:
+        """The id of a result, which no other message may have."""
+        taken = self._thread.by_id.get(event.message_id)
+        if taken is None or taken is before:
+            return event.message_id
+        name = self._thread.free_id(event.message_id)
+        code = "message-id-reused" if taken.role == "tool" else "message-kind"
+        self._warn(code, f"the id {event.message_id!r} of a result is that of a {taken.role} message; kept as {name!r}")
+        return name
+
+    def _add(self, event: ToolCallStartEvent, entry: Entry, *, complete: bool) -> Call:
+        function = FunctionCall(name=event.tool_call_name, arguments="")
+        model = ToolCall(id=event.tool_call_id, type="function", function=function)
+        return self._thread.add_call(entry, model, run=self._thread.run, complete=complete)
+
+    def _rename(self, call: Call, name: str) -> None:
+        if call.name != name:
+            self._warn("call-renamed", f"tool call {call.id!r} was of {call.name!r} and is now of {name!r}")
+            call.name = name
+
+    def _carrier(self, event: ToolCallStartEvent) -> Entry:
+        """The assistant message for a new call: its parent if that is one, else a new one (P-50)."""
+        parent = event.parent_message_id
+        entry = self._thread.by_id.get(parent) if parent is not None else None
+        if entry is not None and entry.role != "assistant":
+            self._warn(
+                "message-kind", f"the parent {parent!r} of tool call {event.tool_call_id!r} is a {entry.role} message"
+            )
+        elif entry is not None:
+            return entry
+        if parent is not None and entry is None:
+            return self._new_carrier(event, parent)
+        own = self._thread.by_id.get(event.tool_call_id)
+        if own is not None and own.role == "assistant":
+            return own
+        return self._new_carrier(event, event.tool_call_id)
+
+    def _new_carrier(self, event: ToolCallStartEvent, wanted: str) -> Entry:
+        owner = given(subagent_run_id=event.subagent_run_id)
+        return self._thread.append(AssistantMessage(id=self._thread.free_id(wanted), role="assistant", **owner))
+
+    def _judge(self, replay: _Replay) -> None:
+        """Says what a call of an earlier run was, now that its arguments have come once more (P-51)."""
+        event = replay.start
+        call = self._thread.calls.get(event.tool_call_id)
+        if call is None:
+            return
+        arguments = join(replay.pieces)
+        known = call.build().function
+        if (event.tool_call_name, arguments) == (known.name, known.arguments):
+            call.merge(replay.metadata)
+        elif event.tool_call_name == known.name and call.result is None:
+            self._warn("tool-call-reopened", f"tool call {call.id!r} of an earlier run goes on with other arguments")
+            call.run, call.complete = self._thread.run, True
+            call.append(arguments)
+            call.merge(replay.metadata)
+        else:
+            self._warn("call-id-reused", f"the id {call.id!r} of an earlier tool call is used for another call")
+            call = self._add(event, self._carrier_of_reused(event), complete=True)
+            call.append(arguments)
+            call.merge(replay.metadata)
+
+    def _carrier_of_reused(self, event: ToolCallStartEvent) -> Entry:
+        """A message of this run that has no such call yet; a message can hold an id but once."""
+        parent = event.parent_message_id
+        entry = self._thread.by_id.get(parent) if parent is not None else None
+        if entry is None or entry.role != "assistant":
+            return self._new_carrier(event, event.tool_call_id if parent is None or entry is not None else parent)
+        if entry.made_in == self._thread.run and all(call.id != event.tool_call_id for call in entry.calls):
+            return entry
+        return self._new_carrier(event, event.tool_call_id)

@@ -1,0 +1,99 @@
+"""The messages of the next request, made of the messages of a thread (P-61).
+
+What a thread holds and what an agent may be sent differ: activities are for the screen; a call whose arguments never
+ended can be neither executed nor answered; a result without its call, a result far from it, a second result and a call
+nobody answered are refused by most models. Ids, texts and encrypted values go back as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from ag_ui.core import ActivityMessage, AssistantMessage, Message, ToolCall, ToolMessage
+
+__all__ = ["Repair", "history", "stopped_answer"]
+
+Repair = Callable[[ToolCall], ToolMessage | None]
+"""What stands for the missing answer of a call; None leaves it unanswered."""
+
+
+def history(
+    messages: Sequence[Message],
+    *,
+    unfinished: Collection[tuple[str, str]] = (),
+    repair: Repair = lambda call: None,
+) -> tuple[Message, ...]:
+    """`messages` as the next request carries them.
+
+    `unfinished` names calls whose arguments never ended, by message id and call id: they are left out, and with them an
+    assistant message that has nothing else. Each call is followed, behind its assistant message, by at most one tool
+    message: the last that came, else what `repair` makes. Everything else keeps its order and its very objects.
+    """
+    results = _results(messages)
+    return tuple(_sendable(messages, results, frozenset(unfinished), repair))
+
+
+def _results(messages: Sequence[Message]) -> dict[tuple[int, str], ToolMessage]:
+    """The answers by the position of the assistant message and the call id.
+
+    A result belongs to the assistant message it stands behind, if that has such a call, else to the latest that has:
+    one call id may be used by two messages.
+    """
+    latest = {call.id: index for index, message in enumerate(messages) for call in _calls(message)}
+    results: dict[tuple[int, str], ToolMessage] = {}
+    head = -1
+    for index, message in enumerate(messages):
+        if not isinstance(message, ToolMessage):
+            head = index
+            continue
+        name = message.tool_call_id
+        beside = head >= 0 and any(call.id == name for call in _calls(messages[head]))
+        if beside or name in latest:
+            results[head if beside else latest[name], name] = message
+    return results
+
+
+def _calls(message: Message) -> Iterable[ToolCall]:
+    return (message.tool_calls or ()) if isinstance(message, AssistantMessage) else ()
+
+
+def _sendable(
+    messages: Sequence[Message],
+    results: dict[tuple[int, str], ToolMessage],
+    unfinished: frozenset[tuple[str, str]],
+    repair: Repair,
+) -> Iterator[Message]:
+    for index, message in enumerate(messages):
+        if isinstance(message, ToolMessage | ActivityMessage):
+            continue
+        if not isinstance(message, AssistantMessage) or not message.tool_calls:
+            yield message
+            continue
+        calls = [call for call in message.tool_calls if (message.id, call.id) not in unfinished]
+        if len(calls) < len(message.tool_calls):
+            if not calls and not message.content:
+                continue
+            message = message.model_copy(update={"tool_calls": calls or None})
+        yield message
+        yield from _answers(index, calls, results, repair)
+
+
+def _answers(
+    index: int, calls: Sequence[ToolCall], results: dict[tuple[int, str], ToolMessage], repair: Repair
+) -> Iterator[Message]:
+    """The results in the order in which they stand, then what is made for the calls that have none."""
+    names = {call.id for call in calls}
+    yield from (result for (owner, name), result in results.items() if owner == index and name in names)
+    for call in calls:
+        if (index, call.id) not in results and (made := repair(call)) is not None:
+            yield made
+
+
+def stopped_answer(new_id: Callable[[], str]) -> Repair:
+    """The repair after a run that failed or was cancelled; each answer gets an id of `new_id`."""
+
+    def answer(call: ToolCall) -> ToolMessage:
+        text = "Not executed: the run was stopped before this call was answered"
+        return ToolMessage(id=new_id(), role="tool", content=text, tool_call_id=call.id, error=text)
+
+    return answer

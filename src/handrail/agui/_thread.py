@@ -1,0 +1,132 @@
+"""The messages of a thread in their order, each found by its id, each call by its own.
+
+Entries stand in a list; tool messages hang behind the entry they follow, so that a result gets its place, behind the
+assistant message that holds its call and past the results already there, without anything being moved (S-56). Of calls
+that share an id, the latest is the one that is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ag_ui.core import AssistantMessage, Message, ToolCall, ToolMessage
+
+from handrail.agui._entries import Call, Entry
+
+__all__ = ["Thread"]
+
+
+class Thread:
+    """The entries of a thread. `run` counts the runs folded into it; 0 is before the first."""
+
+    __slots__ = ("_heads", "by_id", "calls", "run")
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        self.run = 0
+        self.by_id: dict[str, Entry] = {}
+        self.calls: dict[str, Call] = {}
+        self._heads: list[Entry] = []
+        self._place([Entry(message, made_in=0) for message in messages])
+
+    def __iter__(self) -> Iterator[Entry]:
+        for head in self._heads:
+            yield head
+            yield from head.behind
+
+    def newest_first(self) -> Iterator[Entry]:
+        """The entries but for the results that hang behind another, from the end."""
+        return reversed(self._heads)
+
+    def append(self, message: Message) -> Entry:
+        """Adds a message at the end."""
+        entry = Entry(message, made_in=self.run)
+        self._hang(entry, behind=entry.role == "tool")
+        self._adopt_calls(entry, message, {})
+        return entry
+
+    def add_call(self, entry: Entry, model: ToolCall, *, run: int | None, complete: bool) -> Call:
+        """Adds a call to an assistant message; from now on it is the one found by its id."""
+        call = self.calls[model.id] = Call(model, entry, run=run, complete=complete)
+        entry.calls.append(call)
+        entry.stale = True
+        return call
+
+    def add(self, message: Message) -> None:
+        """Takes a message in: the first result of a call goes behind the message that holds it, all else to the end."""
+        call = self.calls.get(message.tool_call_id) if isinstance(message, ToolMessage) else None
+        if call is None or call.result is not None:
+            self.append(message)
+            return
+        call.result = Entry(message, made_in=self.run)
+        call.entry.behind.append(call.result)
+        self.by_id[message.id] = call.result
+
+    def put(self, entry: Entry, message: Message) -> Entry:
+        """Puts another message in the place of an entry, with its calls if it has any."""
+        if self.by_id.get(entry.id) is entry:
+            del self.by_id[entry.id]
+        for call in entry.calls:
+            if self.calls.get(call.id) is call:
+                del self.calls[call.id]
+        entry.replace(message)
+        self.by_id[entry.id] = entry
+        self._adopt_calls(entry, message, {})
+        return entry
+
+    def free_id(self, wanted: str) -> str:
+        """`wanted`, or the first of `wanted#2`, `wanted#3`, ... that no message has."""
+        name, number = wanted, 1
+        while name in self.by_id:
+            number += 1
+            name = f"{wanted}#{number}"
+        return name
+
+    def reconcile(self, snapshot: Sequence[Message]) -> list[Entry]:
+        """Takes over a list of messages by id (P-53) and returns the entries that were dropped.
+
+        Known messages are replaced in their places, unknown ones appended; local ones that are not named go, except
+        activities and reasoning where the snapshot has none of that role. Costs the size of the thread.
+        """
+        named = {message.id: message for message in snapshot}  # of a repeated id: first place, last content
+        survivors = {"activity", "reasoning"} - {message.role for message in snapshot}
+        order: list[Entry] = []
+        dropped: list[Entry] = []
+        for entry in self:
+            message = named.pop(entry.id, None)
+            if message is not None:
+                entry.replace(message)
+            (order if message is not None or entry.role in survivors else dropped).append(entry)
+        self._place([*order, *(Entry(message, made_in=self.run) for message in named.values())])
+        return dropped
+
+    def _place(self, order: Sequence[Entry]) -> None:
+        """Builds the list and both indexes anew; calls keep what is known of their streaming."""
+        before, self.calls, self.by_id, self._heads = self.calls, {}, {}, []
+        for entry in order:
+            message = entry.build()
+            entry.behind = []
+            self._hang(entry, behind=entry.role == "tool")
+            self._adopt_calls(entry, message, before)
+        for head in self._heads:
+            for entry in (head, *head.behind):
+                self._link(head, entry)
+
+    def _hang(self, entry: Entry, *, behind: bool) -> None:
+        (self._heads[-1].behind if behind and self._heads else self._heads).append(entry)
+        self.by_id[entry.id] = entry
+
+    def _adopt_calls(self, entry: Entry, message: Message, before: Mapping[str, Call]) -> None:
+        entry.calls = []
+        for model in (message.tool_calls or ()) if isinstance(message, AssistantMessage) else ():
+            known = before.get(model.id)
+            run, complete = (known.run, known.complete) if known is not None else (None, True)
+            call = self.calls[model.id] = Call(model, entry, run=run, complete=complete)
+            entry.calls.append(call)
+
+    def _link(self, head: Entry, entry: Entry) -> None:
+        message = entry.build()
+        if isinstance(message, ToolMessage):
+            name = message.tool_call_id
+            call = next((call for call in head.calls if call.id == name), None) or self.calls.get(name)
+            if call is not None and call.result is None:
+                call.result = entry
