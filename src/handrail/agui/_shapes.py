@@ -49,12 +49,15 @@ UNKNOWN: Any = object()
 
 
 class Malformed(Exception):
-    """A known slot holds a wrong value; `path` is a JSON pointer, the text says what was expected."""
+    """A known slot holds a wrong value; `path` is a JSON pointer, the text says what is wrong there."""
 
-    def __init__(self, path: str, expected: str, value: object = UNKNOWN) -> None:
-        received = "" if value is UNKNOWN else f", received {_kind_of(value)}"
-        super().__init__(f"expected {expected}{received}" if value is not None else expected)
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(what)
         self.path = path
+
+
+def _wrong(path: str, expected: str, value: object) -> Malformed:
+    return Malformed(path, f"expected {expected}, received {_kind_of(value)}")
 
 
 @dataclass(slots=True)
@@ -80,7 +83,7 @@ class Text:
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if isinstance(value, str):
             return value
-        raise Malformed(path, "string", value)
+        raise _wrong(path, "string", value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class Pointer:
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if isinstance(value, str) and _POINTER.fullmatch(value):
             return value
-        raise Malformed(path, "a JSON pointer", value)
+        raise _wrong(path, "a JSON pointer", value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class Flag:
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if isinstance(value, bool):
             return value
-        raise Malformed(path, "boolean", value)
+        raise _wrong(path, "boolean", value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ class Whole:
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high:
             return value
-        raise Malformed(path, f"an integer from {self.low} to {self.high}", value)
+        raise _wrong(path, f"an integer from {self.low} to {self.high}", value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ class Constant:
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if value == self.text and isinstance(value, str):
             return self.value
-        raise Malformed(path, f'"{self.text}"', value)
+        raise _wrong(path, f'"{self.text}"', value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ class Choice:
 
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if not isinstance(value, str):
-            raise Malformed(path, "string", value)
+            raise _wrong(path, "string", value)
         return value if value in self.values else UNKNOWN
 
 
@@ -156,7 +159,7 @@ class OpaqueObject:
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if isinstance(value, dict):
             return cast("dict[str, Any]", value)
-        raise Malformed(path, "object", value)
+        raise _wrong(path, "object", value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +171,10 @@ class Many:
 
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if not isinstance(value, list):
-            raise Malformed(path, "array", value)
+            raise _wrong(path, "array", value)
         elements = cast("list[Any]", value)
         if len(elements) < self.at_least:
-            raise Malformed(path, f"at least {self.at_least} element", elements)
+            raise _wrong(path, f"at least {self.at_least} element", elements)
         kept: list[Any] = []
         for index, element in enumerate(elements):
             place = f"{path}/{index}"
@@ -195,7 +198,7 @@ class TextOrMany:
         if isinstance(value, str):
             return value
         if not isinstance(value, list):
-            raise Malformed(path, "string or array", value)
+            raise _wrong(path, "string or array", value)
         return self.many.read(cast("list[Any]", value), path, reading)
 
 
@@ -208,13 +211,13 @@ class OneOf:
 
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if not isinstance(value, dict):
-            raise Malformed(path, "object", value)
+            raise _wrong(path, "object", value)
         members = cast("dict[str, Any]", value)
         if self.key not in members:
-            raise Malformed(f"{path}/{self.key}", f"the required field {self.key!r} is missing", None)
+            raise Malformed(f"{path}/{self.key}", f"the required field {self.key!r} is missing")
         tag = members[self.key]
         if not isinstance(tag, str):
-            raise Malformed(f"{path}/{self.key}", "string", tag)
+            raise _wrong(f"{path}/{self.key}", "string", tag)
         member = self.members.get(tag)
         return UNKNOWN if member is None else member.read(members, path, reading)
 
@@ -243,7 +246,7 @@ class Record:
 
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if not isinstance(value, dict):
-            raise Malformed(path, "object", value)
+            raise _wrong(path, "object", value)
         values, given, further = self.absent.copy(), set[str](), dict[str, Any]()
         is_unknown = False
         for key, item in cast("dict[str, Any]", value).items():
@@ -268,7 +271,7 @@ class Record:
                 reading.warn("unknown-value", f"unknown value {excerpt(item)} at {place} dropped", place)
         for name, key in self.required.items():
             if name not in given:
-                raise Malformed(f"{path}/{key}", f"the required field {key!r} is missing", None)
+                raise Malformed(f"{path}/{key}", f"the required field {key!r} is missing")
         return UNKNOWN if is_unknown else _instance(self.model, values, given, further)
 
     def build(self, given: dict[str, Any]) -> Any:
@@ -287,7 +290,7 @@ class Record:
 def _read_null(slot: Field, key: str, place: str, reading: Reading) -> None:
     """Null in an optional field: legal nowhere, and read as absent where old peers are known to send it."""
     if not (slot.null_is_absent or reading.null_is_absent):
-        raise Malformed(place, f"the optional field {key!r} is null; leave the field out", None)
+        raise Malformed(place, f"the optional field {key!r} is null; leave the field out")
     reading.warn("null-read-as-absent", f"null in the optional field {place} read as absent", place)
 
 

@@ -1,0 +1,160 @@
+"""JSON of the wire: what is refused, what is kept, and what excerpts show."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from handrail.agui._json import MAX_DEPTH, decode_utf8, encode_json, encode_text, excerpt, parse_json
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(VALUES, st.booleans())
+def test_any_json_value_is_read_as_it_was_written(value: Any, ensure_ascii: bool) -> None:
+    """P-16: escaped or raw, indented or not, the value is the same."""
+    for indent in (None, 1):
+        assert parse_json(json.dumps(value, ensure_ascii=ensure_ascii, indent=indent).encode()) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[DONE]",
+        "",
+        " ",
+        "{",
+        '{"a":1',
+        '{"a":1}{"b":2}',
+        '{"a":1} x',
+        "{'a':1}",
+        '{"a":1,}',
+        '{"a":01}',
+        '"\n"',
+        "nul",
+        "{]",
+    ],
+)
+def test_what_is_not_one_value_is_refused(text: str) -> None:
+    """P-16: one JSON value and nothing else."""
+    with pytest.raises(ValueError, match=r"."):
+        parse_json(text.encode())
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "1e999",
+        "-1e999",
+        "1E+400",
+        "1.5e0999",
+        "1" * 310 + ".0",
+        "1" * 250 + "e99",
+        "0." + "1" * 300 + "e999",
+        "9" * 5000,
+    ],
+)
+@pytest.mark.parametrize("shape", ['{"a":%s}', "[%s]", '{"a":[1,{"b": %s }]}', '["\\ud83d", %s]'])
+def test_numbers_no_other_peer_reads_are_refused(shape: str, number: str) -> None:
+    """P-16: NaN, Infinity, and whatever overflows, at any depth, also beside a lone half of a surrogate pair."""
+    with pytest.raises(ValueError, match=r"."):
+        parse_json((shape % number).encode())
+
+
+@pytest.mark.parametrize("number", ["1e308", "1e-999", "123456789012345678901234567890", "-0.0", "1.0e00000000000003"])
+def test_large_and_small_numbers_are_read(number: str) -> None:
+    """P-16: only what overflows is refused, and what looks like it inside a string is text."""
+    value = parse_json(f"[{number}]".encode())[0]
+    assert value == json.loads(number)
+    assert math.isfinite(value)
+    assert parse_json(b'["a,1e999", ":1e999"]') == ["a,1e999", ":1e999"]
+
+
+@pytest.mark.parametrize("half", ["", '"\\ud83d",'])
+def test_nesting_deeper_than_200_is_refused(half: str) -> None:
+    """P-16: 200 levels are read and 201 are not, by either parser; brackets in strings are no levels."""
+
+    def nested(levels: int) -> bytes:
+        return (
+            ("[" + half).encode()
+            + b'{"a":[' * ((levels - 1) // 2)
+            + b"[" * ((levels - 1) % 2)
+            + (b"]" * ((levels - 1) % 2) + b"]}" * ((levels - 1) // 2) + b"]")
+        )
+
+    for levels in (MAX_DEPTH - 1, MAX_DEPTH):
+        parse_json(nested(levels))
+    for levels in (MAX_DEPTH + 1, MAX_DEPTH + 2, 100_000):
+        with pytest.raises(ValueError, match="200 levels"):
+            parse_json(nested(levels))
+    assert parse_json(b'["' + b"[{" * 300 + b'\\"["]') == ["[{" * 300 + '"[']
+
+
+def test_of_a_key_given_twice_the_last_stands() -> None:
+    """P-16: for both parsers."""
+    assert parse_json(b'{"a":1,"a":2}') == {"a": 2}
+    assert parse_json(b'{"a":"\\ud83d","a":2}') == {"a": 2}
+
+
+def test_halves_of_a_surrogate_pair_are_kept_and_encoded() -> None:
+    """P-19: read as they are, joined where they meet, U+FFFD where one stays alone when encoded."""
+    assert parse_json(b'["ok \\ud83d", "\\ude00 done"]') == ["ok \ud83d", "\ude00 done"]
+    assert parse_json(b'["\\ud83d\\ude00"]') == ["😀"]
+    assert encode_text("ok \ud83d" + "\ude00 done") == "ok 😀 done".encode()
+    assert encode_text("a\ud83db\ude00") == "a�b�".encode()
+    assert json.loads(encode_json({"\ud83d": ["\ude00", "é"]})) == {"�": ["�", "é"]}
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.text(st.characters()) | st.lists(st.sampled_from(["\ud83d", "\ude00", "a", "é", "😀"])).map("".join))
+def test_every_text_can_be_encoded(text: str) -> None:
+    """P-19: nothing raises; what was no half of anything is unchanged."""
+    encoded = encode_text(text).decode()
+    assert json.loads(encode_json(text)) == encoded
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        assert encoded == text
+
+
+def test_bytes_that_are_no_utf8_are_mended() -> None:
+    """P-10: an invalid sequence is U+FFFD, and it is said that there was one."""
+    assert decode_utf8("é".encode()) == ("é".encode(), False)
+    assert decode_utf8(b"a\xffb\xc3") == ("a�b�".encode(), True)
+    assert decode_utf8(b"\xed\xa0\xbd") == ("���".encode(), True)
+
+
+def test_an_excerpt_is_short_and_printable() -> None:
+    """P-5, P-21: at most 200 characters, of bytes, of text and of values however large or odd."""
+    for value in (
+        b"\xff" * 10_000,
+        "x" * 10_000,
+        {"a": ["x" * 10_000] * 100},
+        {1: object(), (2,): "\ud83d"},
+        "\n\ud83d",
+    ):
+        shown = excerpt(value)
+        assert shown.isprintable()
+        assert len(shown) <= 200
+    assert excerpt({"type": "X", "a": [1, None]}) == '{"type": "X", "a": [1, null]}'
+    endless: list[Any] = []
+    endless.append(endless)
+    assert excerpt(endless).startswith("[[[")
+
+
+def test_what_json_cannot_hold_is_not_encoded() -> None:
+    """P-25: NaN and objects of Python raise where they are encoded."""
+    for value in (math.nan, {"a": math.inf}, object()):
+        with pytest.raises((ValueError, TypeError)):
+            encode_json(value)
