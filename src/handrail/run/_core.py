@@ -59,11 +59,15 @@ class Section:
         self.paired = paired
 
 
+def _not_to_emit(event: object) -> UsageError:
+    name = type(event).__name__
+    return UsageError(f"emit() does not take a terminal event ({name}); end the run with finish(event, ...)")
+
+
 class Core(Generic[E]):
     """What both sides share: the lock, the phase, the log, the three settled values and the work sections."""
 
     __slots__ = (
-        "_behind",
         "_closing",
         "_inside",
         "_later",
@@ -97,17 +101,19 @@ class Core(Generic[E]):
         self._inside = False
         self._closing = False
         self._later: deque[Callable[[], object]] = deque()
-        self._behind: deque[Callable[[], object]] = deque()
 
     # -- the section ---------------------------------------------------------------------------------------------
 
-    def _decide(self, act: Callable[[], T], foretold: T, closes: bool = False) -> T:
-        """Carry out `act` in the critical section, or right behind the ask that this very thread is inside of."""
+    def _decide(
+        self, act: Callable[[], T], foretold: T, later: Callable[[], object] | None = None, closes: bool = False
+    ) -> T:
+        """Carry out `act` in the critical section, or `later` right behind the ask that this thread is inside of."""
+        behind: list[Callable[[], object]] = []
         try:
             with self._lock:
+                self._closing = self._closing or closes
                 if self._inside:
-                    self._closing = self._closing or closes
-                    self._later.append(act)
+                    self._later.append(later or act)
                     return foretold
                 self._inside = True
                 try:
@@ -115,28 +121,26 @@ class Core(Generic[E]):
                 finally:
                     self._inside = False
                     if self._later:
-                        self._catch_up()
+                        behind = self._catch_up()
         finally:
-            if self._behind:
-                self._go_behind()
+            for follow in behind:
+                follow()
 
-    def _catch_up(self) -> None:
-        """Carry out what came from a signal handler or finaliser meanwhile; the lock is still held."""
+    def _catch_up(self) -> list[Callable[[], object]]:
+        """Carry out what a signal handler or finaliser asked meanwhile; gives what is to follow outside the lock."""
+        behind: list[Callable[[], object]] = []
         while self._later:
             act = self._later.popleft()
             self._inside = True
             try:
-                act()
+                follow = act()
+                if callable(follow):
+                    behind.append(follow)
             except Exception:  # only `stamped` can raise here, and its caller has long returned
                 _logger.exception("run %s: an event emitted from a signal handler or finaliser was lost", self.id)
             finally:
                 self._inside = False
-        self._behind.append(self.wake_all)
-
-    def _go_behind(self) -> None:
-        """What belongs to asks that were queued but must not happen under the lock."""
-        while self._behind:
-            self._behind.popleft()()
+        return [self.wake_all, *behind]
 
     def wake_all(self) -> None:
         """Tell everybody who waits; those with nothing new go back to sleep."""
@@ -149,9 +153,11 @@ class Core(Generic[E]):
     # -- the asks ------------------------------------------------------------------------------------------------
 
     def emit(self, event: E) -> bool:
+        """`_decide` written out: this is the one ask that comes once per token."""
         verdict = self.verdict
         ends = getattr(event, "ends", None) if verdict is None else verdict(event)
         log = self.log
+        behind: list[Callable[[], object]] | None = None
         try:
             with self._lock:
                 if self._inside:
@@ -162,22 +168,23 @@ class Core(Generic[E]):
                     if cell.do is Do.APPEND:
                         log.items.append(self._stamp(event))
                     elif cell.do is Do.REFUSE:
-                        self._refuse_terminal(event)
+                        raise _not_to_emit(event)
                 finally:
                     self._inside = False
                     if self._later:
-                        self._catch_up()
+                        behind = self._catch_up()
         finally:
-            if self._behind:
-                self._go_behind()
+            if behind is not None:
+                for follow in behind:
+                    follow()
         if log.waiters.wakers:
             log.waiters.wake_all()
         return cast("bool", cell.answer)
 
     def _emit_later(self, event: E, ends: Verdict | None) -> bool:
         if ends is not None:
-            self._refuse_terminal(event)
-        if self._closing or not self._row.emit.answer:
+            raise _not_to_emit(event)
+        if self._closing or self._row.emit.do is not Do.APPEND:
             return False
         self._later.append(lambda: self._append_if_open(event))
         return True
@@ -190,23 +197,24 @@ class Core(Generic[E]):
         stamped: Callable[[str, int], E] | None = getattr(event, "stamped", None)
         return event if stamped is None else stamped(self.id, len(self.log.items))
 
-    def _refuse_terminal(self, event: E) -> None:
-        raise UsageError(
-            f"emit() does not take a terminal event ({type(event).__name__}); end the run with finish(event, ...)"
-        )
-
     def finish(self, terminal: E | None, outcome: Outcome) -> bool:
-        open_still = bool(self._row.finish.answer) and not self._closing
-        closed = self._decide(lambda: self._close(terminal, outcome), open_still, closes=True)
+        closed = self._decide(lambda: self._close(terminal, outcome), self._is_open_still(), closes=True)
         self.wake_all()
         return closed
+
+    def _is_open_still(self) -> bool:
+        """What an ask that is queued will find, since nothing but what is queued before it can come between."""
+        return self._row.finish.do is Do.CLOSE and not self._closing
 
     def _close(self, terminal: E | None, outcome: Outcome) -> bool:
         cell = self._row.finish
         if cell.do is Do.CLOSE:
-            self._closing = True
             log = self.log
-            last: list[E] = [] if terminal is None else [self._stamp_last(terminal)]
+            try:
+                last = [] if terminal is None else [self._stamp(terminal)]
+            except BaseException:
+                self._closing = False
+                raise
             put(self.result, outcome)
             self.ended = outcome.outcome
             log.end = len(log.items) + len(last)
@@ -216,22 +224,24 @@ class Core(Generic[E]):
             log.items.extend(last)
         return cast("bool", cell.answer)
 
-    def _stamp_last(self, terminal: E) -> E:
-        try:
-            return self._stamp(terminal)
-        except BaseException:
-            self._closing = False
-            raise
+    def finish_with_other(self, event: object) -> bool:
+        """`finish` was given an event that ends nothing."""
+        cell = self._row.finish_with_other
+        if cell.do is Do.REFUSE:
+            raise UsageError(f"finish() takes a terminal event; {type(event).__name__} is not one: emit() it")
+        return cast("bool", cell.answer)
 
     def cancel(self) -> None:
-        self._decide(self._call_off, None)
+        if self._decide(self._call_off, False, lambda: self._call_hook if self._call_off() else None):
+            self._call_hook()
 
-    def _call_off(self) -> None:
+    def _call_off(self) -> bool:
         cell = self._row.cancel
         self._row = TABLE[cell.then]
-        if cell.do is Do.CALL_OFF:
-            put(self.cancellation, None)
-            self._behind.append(self._call_hook)
+        if cell.do is not Do.CALL_OFF:
+            return False
+        put(self.cancellation, None)
+        return True
 
     def _call_hook(self) -> None:
         wake(self.cancellation)
@@ -245,8 +255,7 @@ class Core(Generic[E]):
             _logger.exception("run %s: the on_cancel hook raised", self.id)
 
     def begin(self, section: Section) -> bool:
-        cell = self._row.begin_work
-        return self._decide(lambda: self._open(section), bool(cell.answer) and not self._closing)
+        return self._decide(lambda: self._open(section), self._is_open_still())
 
     def _open(self, section: Section) -> bool:
         cell = self._row.begin_work
@@ -260,6 +269,8 @@ class Core(Generic[E]):
             wake(self.drained)
 
     def _end(self, section: Section | None) -> bool:
+        if self._row.end_work.do is not Do.END:
+            return False
         if section is None:
             section = next((s for s in reversed(self.sections) if not s.paired), None)
         if section is not None and section in self.sections:
@@ -268,12 +279,11 @@ class Core(Generic[E]):
 
     def lose_driver(self) -> None:
         """The driver was collected: end the run and all that was open (R-83)."""
-        if self.ended is None:
+        if self.finish(None, Outcome("failed", error="the driver of this run was lost")):
+            for section in tuple(self.sections):
+                self.end(section)
             warnings.warn(
                 f"the driver of run {self.id} was collected before it finished the run; keep it, or use drive()",
                 ResourceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-            self.finish(None, Outcome(outcome="failed", error="the driver of this run was lost"))
-            for section in tuple(self.sections):
-                self.end(section)

@@ -44,7 +44,7 @@ import anyio
 from handrail.errors import UsageError
 from handrail.run._loops import Home, cancelled_class, current_home, is_cancelled_from_outside, run_forever, start_task
 from handrail.run._outcome import Verdict, error_line
-from handrail.run._run import Run, RunDriver
+from handrail.run._run import Run, RunDriver, check_hook
 from handrail.run._scope import current_scope
 from handrail.run._settled import Settled, settle
 
@@ -73,6 +73,9 @@ def drive(
     asyncio task where a loop is running; else a thread of ours. Raises `UsageError` where there is no host (R-85 to
     R-87).
     """
+    if not callable(body):
+        raise TypeError(f"drive() takes an async function of the driver, not {type(body).__name__}")
+    check_hook("on_cancel", on_cancel)  # here, because what the driver gets is a hook of ours
     scopes: list[anyio.CancelScope] = []
 
     def cancel_body() -> None:
@@ -105,9 +108,9 @@ def host(driver: RunDriver[Any], main: Main) -> None:
     scope = current_scope()
     home = current_home()
     if scope is None and home is not None and home.name == "trio":
-        raise UsageError(
-            "under trio a run needs a place to live in: use `async with RunScope():`, or `async with loop:`"
-        )
+        refusal = "under trio a run needs a place to live in: use `async with RunScope():`, or `async with loop:`"
+        driver.finish(None, outcome="failed", error=refusal)  # nobody has seen the run: it is not lost, it never was
+        raise UsageError(refusal)
     section = driver.work("run")
     section.__enter__()
     if scope is not None:

@@ -14,13 +14,14 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, Literal, cast
 
-__all__ = ["VERDICTS", "Outcome", "Spend", "Verdict", "error_line", "plain"]
+__all__ = ["REASONS", "VERDICTS", "Outcome", "Spend", "Verdict", "error_line", "plain"]
 
 Verdict = Literal["completed", "failed", "cancelled"]
 VERDICTS: tuple[Verdict, ...] = ("completed", "failed", "cancelled")
+REASONS = ("context-exhausted", "budget-exhausted", "completion-truncated")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Spend:
     """What a run used up, as far as anybody said.
 
@@ -46,7 +47,7 @@ class Spend:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How a run ended: a value to read, for all three outcomes, with nothing to catch (R-20, R-25).
 

@@ -17,10 +17,10 @@ from handrail.errors import UsageError
 from handrail.run._core import Core, Section
 from handrail.run._log import EventStream
 from handrail.run._loops import Home, current_home
-from handrail.run._outcome import VERDICTS, Outcome, Verdict
+from handrail.run._outcome import REASONS, VERDICTS, Outcome, Verdict
 from handrail.run._settled import Settled
 
-__all__ = ["Run", "RunDriver"]
+__all__ = ["Run", "RunDriver", "check_hook"]
 
 E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
@@ -101,6 +101,12 @@ class Run(Generic[E_co]):
         return f"<{type(self).__name__} {core.id} {self.status}, {len(core.log.items)} events, {drained}>"
 
 
+def check_hook(name: str, hook: object) -> None:
+    """Raise `TypeError` for a hook that cannot be called."""
+    if hook is not None and not callable(hook):
+        raise TypeError(f"{name} is a function, not {type(hook).__name__}")
+
+
 class _Work(AbstractContextManager[bool]):
     """The paired form of a work section."""
 
@@ -147,6 +153,10 @@ class RunDriver(Generic[E]):
         on_cancel: Callable[[], object] | None = None,
         verdict: Callable[[E], Verdict | None] | None = None,
     ) -> None:
+        if not isinstance(run_id, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # not everybody checks
+            raise TypeError(f"run_id is a string, not {type(run_id).__name__}")
+        check_hook("on_cancel", on_cancel)
+        check_hook("verdict", verdict)
         self._core = core = Core(str(uuid.uuid4()) if run_id is None else run_id, verdict)
         core.place.home = current_home()
         core.driver = weakref.ref(self)
@@ -187,9 +197,14 @@ class RunDriver(Generic[E]):
 
         The outcome is the verdict on `terminal`. `terminal=None` is for a source that never said how it ended; only
         then is `outcome` to be given. A cancelled outcome has neither error nor reason. Raises `UsageError` for an
-        event that is not terminal and for an `outcome` that is missing or not wanted (R-22, R-23).
+        event that is not terminal and for an `outcome` that is missing or not wanted (R-22, R-23), `ValueError` for an
+        unknown reason (R-27).
         """
         verdict = self._verdict_on(terminal, outcome)
+        if verdict is None:
+            return self._core.finish_with_other(terminal)
+        if reason is not None and reason not in REASONS:
+            raise ValueError(f"reason is one of {', '.join(REASONS)}, or None, not {reason!r}")
         cancelled = verdict == "cancelled"
         parts = Outcome(
             outcome=verdict,
@@ -203,7 +218,7 @@ class RunDriver(Generic[E]):
         )
         return self._core.finish(terminal, parts)
 
-    def _verdict_on(self, terminal: E | None, outcome: Verdict | None) -> Verdict:
+    def _verdict_on(self, terminal: E | None, outcome: Verdict | None) -> Verdict | None:
         if terminal is None:
             if outcome not in VERDICTS:
                 raise UsageError(f"finish(None, outcome=...) needs one of {', '.join(VERDICTS)}, not {outcome!r}")
@@ -212,9 +227,7 @@ class RunDriver(Generic[E]):
             raise UsageError("the outcome follows from the terminal event; leave out `outcome`, or finish(None, ...)")
         judge = self._core.verdict
         verdict = getattr(terminal, "ends", None) if judge is None else judge(terminal)
-        if verdict is None:
-            raise UsageError(f"finish() takes a terminal event; {type(terminal).__name__} is not one: emit() it")
-        if verdict not in VERDICTS:
+        if verdict is not None and verdict not in VERDICTS:
             raise UsageError(f"a terminal event ends a run as {', '.join(VERDICTS)}, not {verdict!r}")
         return verdict
 

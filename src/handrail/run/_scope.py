@@ -20,7 +20,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from handrail.errors import UsageError
-from handrail.run._loops import Home, current_home
+from handrail.run._loops import Home, cancelled_class, current_home
 from handrail.run._run import RunDriver
 
 __all__ = ["RunScope", "current_scope"]
@@ -56,7 +56,7 @@ class RunScope:
     ) -> bool | None:
         assert self._group is not None
         _current.set(self._outer)
-        if error is not None:
+        if error is not None and not isinstance(error, cancelled_class()):  # a cancellation reaches them by itself
             for driver in tuple(self._drivers):
                 driver.run.cancel()
         try:

@@ -46,9 +46,9 @@ def start_thread(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Settl
 
     def work() -> None:
         try:
-            outcome = Ended(context.run(fn, *args, **kwargs), None)
+            outcome: Ended[T] = Ended(context.run(fn, *args, **kwargs), None)
         except BaseException as error:  # recorded for whoever waits: in a thread nobody else could see it
-            outcome = Ended[T](None, error)
+            outcome = Ended(None, error)
         settle(ended, outcome)
 
     threading.Thread(target=work, name=f"handrail {getattr(fn, '__name__', 'worker')}", daemon=True).start()
