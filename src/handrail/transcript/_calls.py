@@ -1,0 +1,204 @@
+"""Tool calls on the page: their arguments as they arrive, and their status.
+
+A call is *open* while its arguments arrive and *waiting* from then on until somebody answers it; a waiting call may be
+*held* by a question that the user has to answer first. The end of a run visits open and waiting calls only.
+
+A call that is known from before this run may be streamed again: a replay. Its arguments are collected aside, and judged
+when they are complete: equal ones change nothing; others are appended while nobody has answered the call, and are a new
+call under the same id when somebody has (S-132, S-133). Within one run a call that is started again goes on (S-134).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from ag_ui.core import Interrupt, ToolCallArgsEvent, ToolCallResultEvent, ToolCallStartEvent, ToolMessage
+
+from handrail.transcript._model import CallStatus, ToolCallPart, changed
+from handrail.transcript._page import Page
+from handrail.transcript._restore import parse, result_of
+from handrail.transcript._text import GrowingText
+
+__all__ = ["Calls"]
+
+
+class Calls:
+    """What happens to the calls of a page. `place_for(event)` says where a new call is written, and as whose."""
+
+    def __init__(self, page: Page, place_for: Callable[[str, str | None], tuple[int, str]]) -> None:
+        self._page = page
+        self._place_for = place_for
+        self._open: dict[str, str] = {}
+        self._waiting: dict[str, None] = {}
+        self._started: set[str] = set()
+        self._replays: dict[str, tuple[ToolCallStartEvent, GrowingText]] = {}
+        self._held: frozenset[str] = frozenset()
+        self._denied: dict[str, str] = {}
+
+    def begin_run(self) -> None:
+        """What was streamed from here on belongs to a new run."""
+        self._started.clear()
+
+    def recount(self) -> None:
+        """The page was rewritten: forget the calls that are gone, and find those that wait."""
+        page = self._page
+        self._open = {call: part for call, part in self._open.items() if part in page.calls.get(call, ())}
+        self._waiting = {}
+        for message in page.messages:
+            for part in message.parts:
+                if not isinstance(part, ToolCallPart):
+                    continue
+                if part.status in _UNANSWERED:
+                    self._waiting[part.id] = None
+                elif part.result is not None and part.tool_call_id in self._denied and part.status != "denied":
+                    page.put(changed(part, status="denied", error=self._denied[part.tool_call_id]))
+        self._hold_again()
+
+    # -- arguments -------------------------------------------------------------------------------------------------
+
+    def start(self, event: ToolCallStartEvent) -> None:
+        known = self._page.call(event.tool_call_id)
+        if known is None:
+            self._begin(event, event.parent_message_id)
+        elif event.tool_call_id in self._started:
+            self._reopen(known, event.tool_call_name)
+        else:
+            self._replays[event.tool_call_id] = (event, GrowingText())
+
+    def grow(self, event: ToolCallArgsEvent) -> None:
+        if not event.delta:
+            return
+        part_id = self._open.get(event.tool_call_id)
+        if part_id is not None:
+            self._page.grow(part_id, event.delta)
+        elif (replay := self._replays.get(event.tool_call_id)) is not None:
+            start, text = replay
+            self._replays[event.tool_call_id] = (start, text.plus(event.delta))
+
+    def end(self, call_id: str) -> None:
+        replay = self._replays.pop(call_id, None)
+        if replay is not None:
+            self._judge(*replay)
+        if (part_id := self._open.pop(call_id, None)) is not None:
+            self._complete(self._page.part(part_id))
+
+    def _begin(self, event: ToolCallStartEvent, parent: str | None) -> None:
+        call_id = event.tool_call_id
+        at, owner = self._place_for(call_id, parent)
+        part = ToolCallPart(
+            f"tool:{call_id}", owner, call_id, event.tool_call_name, subagent_run_id=event.subagent_run_id
+        )
+        self._open[call_id] = self._page.add(at, part).id
+        self._started.add(call_id)
+        self._denied.pop(call_id, None)
+
+    def _reopen(self, part: ToolCallPart, name: str) -> None:
+        self._waiting.pop(part.id, None)
+        self._open[part.tool_call_id] = part.id
+        self._started.add(part.tool_call_id)
+        self._page.put(
+            changed(part, name=name, status="streaming_arguments", arguments_complete=False, parsed_arguments=None)
+        )
+
+    def _judge(self, event: ToolCallStartEvent, text: GrowingText) -> None:
+        known = self._page.call(event.tool_call_id)
+        arguments = str(text)
+        if known is None:
+            return
+        if known.name != event.tool_call_name or (arguments != known.arguments and known.result is not None):
+            self._begin(event, None)
+        elif arguments != known.arguments:
+            self._reopen(known, known.name)
+        else:
+            return
+        if arguments:
+            self._page.grow(self._open[event.tool_call_id], arguments)
+
+    def _complete(self, part: ToolCallPart) -> None:
+        part = changed(part, arguments_complete=True, parsed_arguments=parse(part.arguments))
+        if part.result is not None:
+            self._page.put(changed(part, status=_answered(part)))
+        else:
+            self._waiting[part.id] = None
+            self._page.put(changed(part, status=self._unanswered(part)))
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def answer(self, event: ToolCallResultEvent | ToolMessage, error: str | None, *, local: bool, denied: bool) -> None:
+        """Write the answer to a call. One for a call that nobody made gets a part of its own, without a name."""
+        call_id = event.tool_call_id
+        part = self._page.call(call_id)
+        if part is None:
+            at, owner = self._place_for(call_id, None)
+            part = self._page.add(
+                at, ToolCallPart(f"tool:{call_id}", owner, call_id, "", arguments_complete=True, status="complete")
+            )
+            self._started.add(call_id)
+        denial = self._denied.get(call_id)
+        was_denied = part.status == "denied" or denial is not None
+        told = changed(part, result=result_of(event.content), error=error or denial, local=local)
+        if part.status != "streaming_arguments":
+            self._waiting.pop(part.id, None)
+            told = changed(told, status="denied" if denied or was_denied else _answered(told))
+        if told != part:
+            self._page.put(told)
+
+    def run_tool(self, call_id: str) -> None:
+        """The tool of a call has been started on this side."""
+        part = self._page.call(call_id)
+        if part is not None and part.id in self._waiting:
+            self._page.put(changed(part, status="running"))
+
+    def hold(self, held: Iterable[str], denied: Mapping[str, str]) -> None:
+        """Say which calls open questions stand before, and which ones the user refused (S-101, S-104)."""
+        self._held = frozenset(held)
+        self._denied = dict(denied)
+        self._hold_again()
+
+    def held_by(self, interrupts: Iterable[Interrupt]) -> set[str]:
+        """The calls that questions of this run stand before: those they name, or all of the run for one without."""
+        held: set[str] = set()
+        for interrupt in interrupts:
+            if interrupt.tool_call_id is not None:
+                held.add(interrupt.tool_call_id)
+            else:
+                held.update(self._started)
+        return held
+
+    def _hold_again(self) -> None:
+        for part_id in tuple(self._waiting):
+            part: ToolCallPart = self._page.part(part_id)
+            status = self._unanswered(part)
+            if status != part.status and part.status != "running":
+                self._page.put(changed(part, status=status))
+            denial = self._denied.get(part.tool_call_id)
+            if denial is not None and part.tool_call_id not in self._held:
+                del self._waiting[part_id]
+                self._page.put(changed(part, status="denied", result=denial, error=denial, local=True))
+
+    def _unanswered(self, part: ToolCallPart) -> CallStatus:
+        return "awaiting_approval" if part.tool_call_id in self._held else "awaiting_result"
+
+    # -- the end of a run ------------------------------------------------------------------------------------------
+
+    def settle(self, error: str | None) -> None:
+        """The run is over: calls whose arguments are not complete will never be."""
+        self._replays.clear()
+        for part_id in self._open.values():
+            self._page.put(changed(self._page.part(part_id), status="failed", error=error))
+        self._open.clear()
+
+    def give_up(self, error: str | None) -> None:
+        """The run did not succeed: nobody will answer what it called, unless a question is still open."""
+        for part_id in tuple(self._waiting):
+            part: ToolCallPart = self._page.part(part_id)
+            if part.status != "awaiting_approval":
+                del self._waiting[part_id]
+                self._page.put(changed(part, status="failed", error=error))
+
+
+def _answered(part: ToolCallPart) -> CallStatus:
+    return "complete" if part.error is None else "failed"
+
+
+_UNANSWERED = ("awaiting_result", "awaiting_approval", "running")

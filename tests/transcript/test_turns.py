@@ -1,0 +1,386 @@
+"""Grouping into turns, text, reasoning, activities, state, steps and the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ag_ui.core import BaseEvent, RunAgentInput, SubagentStartedEvent
+from tests.transcript.events import (
+    THREAD,
+    acd,
+    acs,
+    answered,
+    asks,
+    ca,
+    call,
+    ce,
+    cr,
+    cs,
+    custom,
+    encrypted,
+    error,
+    ms,
+    qc,
+    qe,
+    qs,
+    question,
+    raw,
+    reasoned,
+    result,
+    rf,
+    rfx,
+    rs,
+    said,
+    sd,
+    span,
+    ss,
+    step,
+    tc,
+    te,
+    text,
+    thought,
+    ts,
+)
+
+from handrail.agui._warnings import WarningRecord
+from handrail.transcript import (
+    ActivityPart,
+    Failed,
+    Finished,
+    Idle,
+    ReasoningPart,
+    Running,
+    TextPart,
+    ToolCallPart,
+    Transcript,
+    TranscriptReducer,
+)
+
+
+def reduced(*events: BaseEvent | list[BaseEvent], start: TranscriptReducer | None = None) -> Transcript:
+    reducer = start or TranscriptReducer()
+    for event in events:
+        for one in event if isinstance(event, list) else [event]:
+            reducer.accept(one)
+    return reducer.transcript
+
+
+def outline(transcript: Transcript) -> list[tuple[str, list[str]]]:
+    return [(message.id, [part.id for part in message.parts]) for message in transcript.messages]
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+def test_events_give_one_value_each() -> None:
+    """S-124: each reducer starts empty; six events give six values."""
+    reducer = TranscriptReducer()
+    assert reducer.transcript == Transcript()
+    values = [reducer.accept(event) for event in [rs(), *text("m1", "Hel", "lo"), rf()]]
+    assert len({id(value) for value in values}) == 6
+    assert [value.version for value in values] == [1, 2, 3, 4, 5, 6]
+    assert [value.messages[0].text if value.messages else None for value in values] == [
+        None,
+        "",
+        "Hel",
+        "Hello",
+        "Hello",
+        "Hello",
+    ]
+
+
+def test_the_run_goes_from_idle_to_running_to_its_end() -> None:
+    """S-7, S-123: an error without a start goes to failed directly; the result is kept on success only."""
+    reducer = TranscriptReducer()
+    assert reducer.transcript.run == Idle()
+    assert reducer.accept(rs("r1")).run == Running(THREAD, "r1")
+    assert reducer.accept(rf("r1", result={"n": 1})).run == Finished(THREAD, "r1", "success", {"n": 1})
+    assert reducer.accept(rs("r2")).run == Running(THREAD, "r2")
+    assert reducer.accept(rfx("r2")).run == Finished(THREAD, "r2", "cancelled")
+    assert reducer.accept(error("no", "X")).run == Failed("no", "X")
+    assert TranscriptReducer().accept(error("alone")).run == Failed("alone", None)
+    i1 = question("i1", "c1")
+    assert TranscriptReducer().accept(asks("r", i1)).run == Finished(THREAD, "r", "interrupt", None, (i1,))
+
+
+def test_a_second_run_appends() -> None:
+    """S-10: one assistant message with the whole text, settled; the first answer stays."""
+    reducer = TranscriptReducer()
+    first = reduced(rs(), text("m1", "Hel", "lo"), rf(), start=reducer)
+    assert first.messages[0].parts == (TextPart("text:m1", "m1", "Hello"),)
+    both = reduced(rs("r2"), text("m2", "Bye"), rf("r2"), start=reducer)
+    assert both.messages[0] is first.messages[0]
+    assert [message.run_id for message in both.messages] == ["r1", "r2"]
+
+
+@pytest.mark.parametrize("end", [rf(), error("no"), rs("r2")])
+def test_whatever_ends_a_run_settles_what_is_open(end: BaseEvent) -> None:
+    """S-117: detached parts too, and the turn is closed."""
+    reducer = TranscriptReducer()
+    reduced(rs(), ts("m1"), qs("q1"), acs("x", {}), ts("m2"), cs("c1"), start=reducer)
+    transcript = reducer.accept(end)
+    assert not any(message.is_streaming for message in transcript.messages)
+    assert outline(reduced(rs("r3"), ts("m3"), start=reducer))[-1] == ("m3", ["text:m3"])
+
+
+def test_a_client_side_ending_settles_and_keeps_what_came() -> None:
+    """S-14, S-117: text holds what was delivered, an open call is failed with the failure's message."""
+    reducer = TranscriptReducer()
+    reduced(rs(), ts("m1"), tc("m1", "partial"), cs("c1"), ca("c1", '{"a"'), start=reducer)
+    reducer.end(Failed("socket closed", "CLIENT_ERROR"))
+    [message] = reducer.transcript.messages
+    assert message.parts[0] == TextPart("text:m1", "m1", "partial")
+    assert message.parts[1] == ToolCallPart(
+        "tool:c1", "c1", "c1", "look", '{"a"', status="failed", error="socket closed"
+    )
+
+
+# -- turns -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_one_run_says_is_one_turn_in_order_of_arrival() -> None:
+    """S-114, S-115: the id is that of the part that opened the turn."""
+    transcript = reduced(
+        rs(), [span("s1")[0]], thought("q1", "hm"), [span("s1")[1]], text("m1", "I look."), call("c1", parent="m1"),
+        cr("c1"), text("m2", "Done."), rf(),
+    )  # fmt: skip
+    assert outline(transcript) == [("q1", ["reasoning:q1", "text:m1", "tool:c1", "text:m2"])]
+    assert transcript.messages[0].role == "assistant"
+
+
+def test_detaching_leaves_what_streams_in_its_place() -> None:
+    """S-116: an activity comes in between; text grows where it stands, and is settled at the end."""
+    reducer = TranscriptReducer()
+    reduced(rs(), ts("m1"), tc("m1", "Search"), acs("x", {"n": 1}), tc("m1", "ing"), start=reducer)
+    assert outline(reducer.transcript) == [("m1", ["text:m1"]), ("x", ["activity:x"])]
+    assert reducer.transcript.messages[0].parts[0] == TextPart("text:m1", "m1", "Searching", streaming=True)
+    after = reduced(text("m2", "Found"), rf(), start=reducer)
+    assert outline(after)[2] == ("m2", ["text:m2"])
+    assert not after.messages[0].is_streaming
+
+
+@pytest.mark.parametrize("role", ["user", "system", "developer"])
+def test_streamed_text_in_another_role_detaches(role: str) -> None:
+    """S-116"""
+    transcript = reduced(rs(), text("m1", "a"), text("n1", "b", role=role, name="Ann"), text("m2", "c"), rf())
+    assert [(message.role, message.text) for message in transcript.messages] == [
+        ("assistant", "a"),
+        (role, "b"),
+        ("assistant", "c"),
+    ]
+    assert transcript.messages[1].name == "Ann"
+
+
+def test_a_local_turn_detaches() -> None:
+    """S-116, S-111: it has no run, and belongs to the exchange in which it was said."""
+    reducer = TranscriptReducer()
+    reduced(rs(), ts("m1"), start=reducer)
+    reducer.begin_exchange(3)
+    reducer.add_turn(said("u1", "wait"))
+    reduced(tc("m1", "a"), text("m2", "b"), start=reducer)
+    assert outline(reducer.transcript) == [("m1", ["text:m1"]), ("u1", ["text:u1"]), ("m2", ["text:m2"])]
+    assert [(m.run_id, m.exchange) for m in reducer.transcript.messages] == [("r1", 0), (None, 3), ("r1", 3)]
+
+
+def test_a_new_run_begins_a_new_message_but_a_call_may_join_its_parent() -> None:
+    """S-118: the follow-up's answer has the same exchange; a call whose parent is on screen joins that message."""
+    reducer = TranscriptReducer()
+    reducer.begin_exchange(1)
+    reduced(rs(), text("m1", "one"), call("c1", parent="m1"), rf(), rs("r2"), text("m2", "two"), start=reducer)
+    reduced(call("c2", parent="m1"), call("c3", parent="m2"), rf("r2"), start=reducer)
+    assert outline(reducer.transcript) == [("m1", ["text:m1", "tool:c1", "tool:c2"]), ("m2", ["text:m2", "tool:c3"])]
+    assert {message.exchange for message in reducer.transcript.messages} == {1}
+
+
+@pytest.mark.parametrize("parent", ["u1", "nobody"])
+def test_a_call_under_no_assistant_joins_the_open_turn(parent: str) -> None:
+    """S-119"""
+    reducer = TranscriptReducer()
+    reducer.add_turn(said("u1", "hi"))
+    opened = reduced(rs(), call("c1", parent=parent), rf(), start=reducer)
+    assert outline(opened)[1] == ("c1", ["tool:c1"])
+    other = "u1" if parent == "u1" else "nobody else"
+    joined = reduced(rs("r2"), text("m1", "a"), call("c2", parent=other), start=reducer)
+    assert outline(joined)[2] == ("m1", ["text:m1", "tool:c2"])
+    part = joined.messages[2].parts[1]
+    assert part.message_id == ("c2" if parent == "u1" else other)
+
+
+def test_a_taken_id_is_drawn_under_another() -> None:
+    """S-36, S-142"""
+    reducer = TranscriptReducer()
+    reduced(rs(), text("m1", "a"), rf(), start=reducer)
+    assert reducer.add_turn(said("m1", "b")) == "m1#2"
+    assert outline(reducer.transcript) == [("m1", ["text:m1"]), ("m1#2", ["text:m1#2"])]
+    assert reducer.transcript.messages[1].parts[0].message_id == "m1"
+
+
+# -- text and reasoning ------------------------------------------------------------------------------------------------
+
+
+def test_text_reopened_in_the_same_run() -> None:
+    """S-125: it streams on where it is the last thing; else a new part follows what came between."""
+    reducer = TranscriptReducer()
+    reduced(rs(), text("a1", "one "), ts("a1"), tc("a1", "two "), te("a1"), start=reducer)
+    assert reducer.transcript.messages[0].parts == (TextPart("text:a1", "a1", "one two "),)
+    transcript = reduced(cs("c1"), ce("c1"), text("a1", "three"), rf(), start=reducer)
+    assert [part.id for part in transcript.messages[0].parts] == ["text:a1", "tool:c1", "text:a1#2"]
+    assert transcript.messages[0].text == "one two three"
+    assert {part.message_id for part in transcript.messages[0].parts if isinstance(part, TextPart)} == {"a1"}
+
+
+def test_a_message_id_used_again_by_a_later_run_is_drawn_in_the_new_turn() -> None:
+    """S-126: nothing is glued above the question."""
+    reducer = TranscriptReducer()
+    reduced(rs(), text("msg-1", "Hello."), rf(), start=reducer)
+    reducer.add_turn(said("u2", "two"))
+    transcript = reduced(rs("r2"), text("msg-1", "World."), rf("r2"), start=reducer)
+    assert outline(transcript) == [("msg-1", ["text:msg-1"]), ("u2", ["text:u2"]), ("msg-1#2", ["text:msg-1#2"])]
+    assert [message.text for message in transcript.messages] == ["Hello.", "two", "World."]
+
+
+def test_text_that_a_snapshot_restored_streams_again() -> None:
+    """S-127: it appends, and the same words again are warned about."""
+    warnings: list[WarningRecord] = []
+    reducer = TranscriptReducer(on_warning=warnings.append)
+    reduced(rs(), ms(answered("a1", "Hello")), start=reducer)
+    assert reduced(ts("a1"), start=reducer).messages[0].parts[0].streaming
+    assert reduced(tc("a1", " you"), te("a1"), start=reducer).messages[0].text == "Hello you"
+    assert warnings == []
+    reduced(ms(answered("a2", "Twice")), text("a2", "Twice"), start=reducer)
+    assert [warning.code for warning in warnings] == ["message-restated"]
+    assert reducer.transcript.messages[-1].text == "TwiceTwice"
+
+
+def test_a_half_that_finds_its_partner_is_one_character() -> None:
+    """S-10: cut between two deltas, as a producer that counts in UTF-16 does."""
+    transcript = reduced(rs(), text("a1", "ok \ud83d", "\ude00 done"), rf())
+    assert transcript.messages[0].text == "ok 😀 done"
+
+
+def test_reasoning_messages_are_parts_and_spans_are_not() -> None:
+    """S-128: settled by their own end; several in one span are several parts."""
+    reducer = TranscriptReducer()
+    opened = reduced(rs(), [span("s1")[0], qs("q1"), qc("q1", "a"), qs("q2")], start=reducer)
+    assert opened.messages[0].parts == (
+        ReasoningPart("reasoning:q1", "q1", "a", streaming=True),
+        ReasoningPart("reasoning:q2", "q2", streaming=True),
+    )
+    closed = reduced(qe("q1"), span("s1")[1], start=reducer)
+    assert [part.streaming for part in closed.messages[0].parts] == [False, True]
+
+
+def test_encrypted_values_go_to_what_they_name() -> None:
+    """S-128: after its end, in a later run too; an unknown target changes nothing."""
+    reducer = TranscriptReducer()
+    reduced(rs(), thought("q1"), call("c1"), qs("q2"), rf(), rs("r2"), start=reducer)
+    before = reducer.transcript
+    assert reducer.accept(encrypted("message", "nobody", "x")) is before
+    reduced(encrypted("message", "q1", "b64:AAA=="), encrypted("tool-call", "c1", "sig"), start=reducer)
+    values = [getattr(part, "encrypted_value", None) for part in reducer.transcript.messages[0].parts]
+    assert values == ["b64:AAA==", "sig", None]
+
+
+def test_text_for_a_message_that_takes_none_is_not_drawn() -> None:
+    """S-124: the fold drops it and says so."""
+    reducer = TranscriptReducer()
+    reduced(rs(), thought("q1", "hm"), acs("x", {}), start=reducer)
+    before = reducer.transcript
+    assert reduced(text("q1", "a"), text("x", "b"), thought("x", "c"), start=reducer) is before
+
+
+# -- activities, state, steps ------------------------------------------------------------------------------------------
+
+
+def test_activities_live_in_their_place_across_runs() -> None:
+    """S-129: known ids are replaced in place unless `replace` is false; a patch takes its type."""
+    reducer = TranscriptReducer()
+    reduced(rs(), acs("x", {"n": 1}), text("m1", "a"), rf(), rs("r2"), start=reducer)
+    reduced(acs("x", {"n": 2}, "LIST"), acs("x", {"n": 9}, replace=False), start=reducer)
+    assert reducer.transcript.messages[0].parts == (ActivityPart("activity:x", "x", "LIST", {"n": 2}),)
+    held = reducer.transcript
+    reduced(acd("x", {"op": "add", "path": "/m", "value": [1]}, type="TREE"), start=reducer)
+    assert reducer.transcript.messages[0].parts == (ActivityPart("activity:x", "x", "TREE", {"n": 2, "m": [1]}),)
+    assert held.messages[0].parts == (ActivityPart("activity:x", "x", "LIST", {"n": 2}),)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        acd("x", {"op": "replace", "path": "/nothing", "value": 1}),
+        acd("x", {"op": "add", "path": "/m", "value": 1}, {"op": "test", "path": "/n", "value": 7}),
+        acd("x", {"op": "replace", "path": "", "value": [1]}),
+        acd("y", {"op": "add", "path": "/n", "value": 1}),
+    ],
+)
+def test_a_patch_that_does_not_apply_changes_no_activity(event: BaseEvent) -> None:
+    """S-129: all or nothing; an unknown id and a result that is no object likewise."""
+    reducer = TranscriptReducer()
+    before = reduced(rs(), acs("x", {"n": 1}), start=reducer)
+    assert reducer.accept(event) == before
+
+
+@pytest.mark.parametrize("value", [None, False, 0, "", [], {"a": {"b": 1}}])
+def test_state_snapshots_replace(value: Any) -> None:
+    """S-130: every JSON value is a state."""
+    assert reduced(rs(), ss({"old": 1}), ss(value)).state == value
+
+
+def test_state_patches_are_all_or_nothing() -> None:
+    """S-130: one that does not apply keeps the value; what was published stays what it was."""
+    reducer = TranscriptReducer()
+    first = reduced(rs(), ss({"items": ["bread"]}), start=reducer)
+    second = reducer.accept(sd({"op": "add", "path": "/items/-", "value": "milk"}))
+    failing = sd({"op": "add", "path": "/x", "value": 1}, {"op": "remove", "path": "/none"})
+    assert reducer.accept(failing) is second
+    assert reducer.accept(sd({"op": "test", "path": "/items/0", "value": "bread"})) is second
+    assert second.state == {"items": ["bread", "milk"]}
+    assert first.state == {"items": ["bread"]}
+    second.state["items"].clear()
+    assert reducer.accept(sd({"op": "add", "path": "/n", "value": 1})).state == {"items": ["bread", "milk"], "n": 1}
+
+
+def test_steps_are_the_names_still_open() -> None:
+    """S-110, S-130: oldest first, the first match goes at its end, none is left at the next start."""
+    reducer = TranscriptReducer()
+    (a, a_end), (b, _) = step("a"), step("b")
+    assert reduced(rs(), a, b, a, start=reducer).steps == ("a", "b", "a")
+    assert reducer.accept(a_end).steps == ("b", "a")
+    assert reduced(error("no"), rs("r2"), start=reducer).steps == ()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [raw({"x": 1}), custom("note", 1), SubagentStartedEvent(subagent_run_id="s", name="helper"), tc("nobody", "x")],
+)
+def test_what_draws_nothing_gives_the_same_transcript(event: BaseEvent) -> None:
+    """S-131, S-145"""
+    reducer = TranscriptReducer()
+    before = reduced(rs(), ts("m1"), start=reducer)
+    assert reducer.accept(event) is before
+    assert reducer.accept(tc("m1", "")) is before
+
+
+def test_the_input_of_a_run_adds_what_is_unknown() -> None:
+    """S-60: known messages stay untouched."""
+    reducer = TranscriptReducer()
+    reducer.restore([said("u1", "hi"), answered("a1", "mine", ("c1", "{}"))])
+    before = reducer.transcript
+    given = RunAgentInput(
+        thread_id=THREAD,
+        run_id="r1",
+        messages=[said("u1", "other"), answered("a1", "theirs"), result("t1", "c1", "ok"), said("u2", "new"),
+                  reasoned("q1", "hm"), answered("a2", "both")],
+    )  # fmt: skip
+    transcript = reducer.accept(rs("r1", input=given))
+    assert [message.text for message in transcript.messages] == ["hi", "mine", "new", "both"]
+    assert transcript.messages[0] is before.messages[0]
+    assert transcript.messages[1].parts[1].status == "complete"
+    assert outline(transcript)[3] == ("q1", ["reasoning:q1", "text:a2"])
+
+
+def test_the_owner_of_a_part_is_the_subagent_that_made_it() -> None:
+    """S-110"""
+    transcript = reduced(rs(), ts("m1", subagent_run_id="sub"), cs("c1", subagent_run_id="sub"), ts("m2"))
+    assert [part.subagent_run_id for part in transcript.messages[0].parts] == ["sub", "sub", None]
