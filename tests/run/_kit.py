@@ -119,11 +119,14 @@ async def turns(count: int = 10) -> None:
         await anyio.lowlevel.checkpoint()
 
 
-def child(source: str, *options: str, timeout: float = 40.0) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process of its own; stuck means a failed test with the stacks of its threads."""
-    preamble = f"import faulthandler; faulthandler.dump_traceback_later({timeout - 5}, exit=True)\n"
+def child(source: str, *options: str, watched: bool = True, timeout: float = 40.0) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process of its own; stuck means a failed test with the stacks of its threads.
+
+    A program whose forked children exit in the ordinary way must not be watched: they would wait for the watchdog.
+    """
+    watchdog = f"import faulthandler; faulthandler.dump_traceback_later({timeout - 5}, exit=True)\n" if watched else ""
     return subprocess.run(
-        [sys.executable, *options, "-c", preamble + textwrap.dedent(source)],
+        [sys.executable, *options, "-c", watchdog + textwrap.dedent(source)],
         capture_output=True,
         text=True,
         timeout=timeout,

@@ -1,0 +1,218 @@
+"""A signal handler or a finaliser at every place of the handle's code where the interpreter would let one in.
+
+CPython looks for signals behind calls, at the start of a function and where a loop jumps back. Here a trace function
+stands in for the signal: it runs the handler at the n-th such place in the code of `handrail.run`, in the same thread,
+and each scenario is repeated for every n there is. What a lucky signal would hit once in a million runs is hit in each.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from handrail.run import RunDriver
+
+from ._kit import PATIENCE, Completed, Crew, Said, check_order, elsewhere
+
+LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD", "POP_JUMP_BACKWARD")
+
+
+class Interrupting:
+    """Calls `handler` once, at the n-th place; `fired` says whether there was one."""
+
+    def __init__(self, place: int, handler: Callable[[], object]) -> None:
+        self.left = place
+        self.handler = handler
+        self.fired = False
+        self._looking: dict[FrameType, bool] = {}
+        self._codes: dict[Any, set[int]] = {}
+
+    def run(self, act: Callable[[], object]) -> object:
+        before = sys.gettrace()
+        sys.settrace(self._enter)
+        try:
+            return act()
+        finally:
+            sys.settrace(before)
+
+    def _enter(self, frame: FrameType, kind: str, _arg: object) -> Any:
+        if not frame.f_globals.get("__name__", "").startswith("handrail.run"):
+            return None
+        frame.f_trace_opcodes = True
+        return self._step
+
+    def _step(self, frame: FrameType, kind: str, _arg: object) -> Any:
+        if kind == "opcode" and not self.fired:
+            if self._looking.pop(frame, False):
+                self.left -= 1
+                if self.left < 0:
+                    self.fired = True
+                    self.handler()
+            self._looking[frame] = frame.f_lasti in self._places(frame)
+        elif kind == "return":
+            self._looking.pop(frame, None)
+        return self._step
+
+    def _places(self, frame: FrameType) -> set[int]:
+        code = frame.f_code
+        if code not in self._codes:
+            self._codes[code] = {i.offset for i in dis.get_instructions(code) if i.opname.startswith(LOOKS)}
+        return self._codes[code]
+
+
+class Scene:
+    """A driver whose hook finds out whether the critical section is free while it runs."""
+
+    def __init__(self) -> None:
+        self.hooked = 0
+        self.free: list[bool] = []
+        self.driver: RunDriver[Said] = RunDriver(on_cancel=self._hook)
+        self.run = self.driver.run
+
+    def _hook(self) -> None:
+        self.hooked += 1
+        before = sys.gettrace()
+        sys.settrace(None)
+        crew = Crew()
+        crew.start(self.driver.begin_work, "hook")
+        try:
+            if crew.join()[0]:
+                self.driver.end_work()
+            self.free.append(True)
+        except AssertionError:
+            self.free.append(False)
+        sys.settrace(before)
+
+    def check(self) -> None:
+        """Facts that hold wherever the interruption was; the run is over."""
+        assert self.free == [True] * self.hooked
+        assert self.hooked == self.run.is_cancelled == self.run.cancellation.is_set
+        assert self.run.is_done
+        assert self.run.result.value.outcome == self.run.status
+        assert self.run.open_work == ()
+        assert self.run.drained.is_set
+        assert elsewhere(self.driver.emit, Said("late")) is False
+        check_order(self.run.events, self.run.id)
+
+
+def emit_and_finish(scene: Scene) -> None:
+    assert scene.driver.emit(Said("a")) is True
+    assert scene.driver.finish(Completed()) is True
+
+
+def work_and_finish(scene: Scene) -> None:
+    with scene.driver.work("paired"):
+        assert scene.driver.begin_work("unpaired") is True
+        scene.driver.end_work()
+    assert scene.driver.finish(Completed()) is True
+
+
+def cancel_and_finish(scene: Scene) -> None:
+    scene.run.cancel()
+    assert scene.driver.finish(Completed()) is True
+
+
+def finish_with_work_open(scene: Scene) -> None:
+    scene.driver.begin_work("w")
+    assert scene.driver.finish(Completed()) is True
+    scene.driver.end_work()
+
+
+def look_and_finish(scene: Scene) -> None:
+    with pytest.raises(TimeoutError):
+        scene.run.result.wait(0.0005)
+    assert scene.run.events.so_far() == ()
+    scene.driver.finish(Completed())
+    assert scene.run.result.wait(PATIENCE).ok
+    assert len(list(scene.run.events)) == 1
+
+
+SCENARIOS = [emit_and_finish, work_and_finish, cancel_and_finish, finish_with_work_open, look_and_finish]
+
+
+def everywhere(scenario: Callable[[Scene], None], handler: Callable[[Scene], Callable[[], object]]) -> int:
+    """Play the scenario once for every place; the number of places."""
+    place = 0
+    while True:
+        scene = Scene()
+        interruption = Interrupting(place, handler(scene))
+        interruption.run(lambda scene=scene: scenario(scene))
+        scene.check()
+        if not interruption.fired:
+            return place
+        place += 1
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_cancel_at_every_place(scenario: Callable[[Scene], None]) -> None:
+    """R-61, R-62: no deadlock, no lost cancel, and the hook once, outside the critical section."""
+    assert everywhere(scenario, lambda scene: scene.run.cancel) > 10
+
+
+@pytest.mark.parametrize("scenario", [emit_and_finish, work_and_finish, cancel_and_finish, finish_with_work_open])
+def test_sections_and_cancel_from_a_finaliser_at_every_place(scenario: Callable[[Scene], None]) -> None:
+    """R-84, R-73: what `__del__` methods do (open, end, cancel), in the middle of whatever the thread was doing."""
+
+    def handler(scene: Scene) -> Callable[[], object]:
+        def dying() -> None:
+            with scene.driver.work("finaliser"):
+                pass
+            scene.run.cancel()
+            scene.driver.end_work() if scenario is emit_and_finish else None
+
+        return dying
+
+    assert everywhere(scenario, handler) > 10
+
+
+def test_a_finish_from_a_finaliser_at_every_place() -> None:
+    """R-84, R-1: two ends, one of them inside the other; one wins, and everybody is told the truth."""
+    place, outer_won, inner_won = 0, 0, 0
+    while True:
+        scene = Scene()
+        answers: list[bool] = []
+
+        def dying(scene: Scene = scene, answers: list[bool] = answers) -> None:
+            answers.append(scene.driver.finish(Completed("inner"), final="inner"))
+            answers.append(scene.driver.emit(Said("late")))
+
+        def outer(scene: Scene = scene, answers: list[bool] = answers) -> bool:
+            return scene.driver.finish(Completed("outer"), final="outer")
+
+        interruption = Interrupting(place, dying)
+        won = interruption.run(outer)
+        scene.check()
+        if not interruption.fired:
+            break
+        assert sorted([won, answers[0]]) == [False, True]
+        assert answers[1] is False
+        assert scene.run.result.value.final == ("outer" if won else "inner")
+        outer_won, inner_won, place = outer_won + bool(won), inner_won + answers[0], place + 1
+    assert outer_won
+    assert inner_won
+
+
+def test_an_emit_from_a_finaliser_at_every_place() -> None:
+    """R-84, R-41: accepted means it is in the log, refused that it is not; around an emit and around a finish."""
+    place, accepted, refused = 0, 0, 0
+    while True:
+        scene = Scene()
+        answers: list[bool] = []
+
+        def dying(scene: Scene = scene, answers: list[bool] = answers) -> None:
+            answers.append(scene.driver.emit(Said("inner")))
+
+        interruption = Interrupting(place, dying)
+        interruption.run(lambda scene=scene: emit_and_finish(scene))
+        scene.check()
+        if not interruption.fired:
+            break
+        assert [event.text for event in scene.run.events].count("inner") == answers.count(True)
+        accepted, refused, place = accepted + answers.count(True), refused + answers.count(False), place + 1
+    assert accepted
+    assert refused
