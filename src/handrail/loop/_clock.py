@@ -4,8 +4,8 @@ The loop's task never waits for a stream or a tool itself: those live in tasks a
 as long as they like to stop. It waits for *news* (something ended, somebody cancelled) or for the clock, whichever
 comes first, and then looks at what is true. So a cancel is answered at once whatever is still running.
 
-The clock can only be slept on, and an injected one may not know real time at all. Therefore the sleep is the wait, and
-news cut it short by cancelling the scope round it.
+Real time is waited for by the event loop itself. An injected clock can only be slept on, and may not know real time at
+all: there the sleep is the wait, and news cut it short by cancelling the scope round it.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class _Alarm:
 
 async def wait_for(true: Callable[[], bool], news: Waiters, clock: Clock, seconds: float | None = None) -> None:
     """Wait until `true()`, looked at whenever there are `news`, but no longer than `seconds` on the clock."""
-    if seconds is None:
-        await news.until(true)
+    if seconds is None or isinstance(clock, SystemClock):
+        await news.until(true, seconds)
         return
     home = current_home()
     assert home is not None

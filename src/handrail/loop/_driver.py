@@ -8,7 +8,6 @@ from typing import Any, ClassVar, TypeVar
 from uuid import uuid4
 
 from ag_ui.core import UserMessage
-from anyio.abc import TaskGroup
 
 from handrail.events import Log, LogLevel, RunEvent
 from handrail.loop._clock import Clock, wait_for
@@ -16,7 +15,7 @@ from handrail.loop._end import End
 from handrail.loop._steering import Steers
 from handrail.run import Run, RunDriver, start_thread
 from handrail.run._child import Child
-from handrail.run._loops import cancelled_class
+from handrail.run._loops import Children
 from handrail.run._waiters import Waiters
 from handrail.tools import completed
 
@@ -51,16 +50,15 @@ class LoopRun(Run[RunEvent]):
 class LoopDriver(RunDriver[RunEvent]):
     """The driver of one run of a loop.
 
-    `news` is rung when something has ended or somebody cancelled; `tasks` is the group in which streams and async
-    tools live, so that leaving it waits for them and a cancellation from outside reaches them. `casualty` is what a
-    child let through that is no `Exception` and no cancellation; it goes on to the host.
+    `news` is rung when something has ended or somebody cancelled; `children` are the streams and tools, so
+    that leaving them waits for each and a cancellation from outside reaches them.
     """
 
-    __slots__ = ("casualty", "clock", "epilogue", "monotonic", "new_id", "news", "now", "started_at", "steers", "tasks")
+    __slots__ = ("children", "clock", "epilogue", "monotonic", "new_id", "news", "now", "started_at", "steers")
 
     handle: ClassVar[type[Run[Any]]] = LoopRun
     run: LoopRun  # pyright: ignore[reportIncompatibleVariableOverride]  # `handle` makes it one
-    tasks: TaskGroup
+    children: Children
 
     def __init__(self, *, run_id: str | None, clock: Clock, new_id: Callable[[], str] | None) -> None:
         self.new_id: Callable[[], str] = new_id or (lambda: str(uuid4()))
@@ -71,7 +69,6 @@ class LoopDriver(RunDriver[RunEvent]):
         self.monotonic: Callable[[], float] = clock.monotonic
         self.started_at = clock.monotonic()
         self.steers = Steers()
-        self.casualty: BaseException | None = None
         self.epilogue: Callable[[End], None] | None = None
         self.run._steers = self.steers  # pyright: ignore[reportPrivateUsage]  # the other face of the same run
         self.run._new_id = self.new_id  # pyright: ignore[reportPrivateUsage]
@@ -106,16 +103,10 @@ class LoopDriver(RunDriver[RunEvent]):
         """Run something in a task of the run's group, as a work section."""
 
         async def in_section() -> T:
-            try:
-                with self.work(name):
-                    return await work()
-            except (Exception, cancelled_class()):
-                raise
-            except BaseException as error:
-                self.casualty = error
-                raise
+            with self.work(name):
+                return await work()
 
-        return Child(self.tasks, in_section, name=name, on_end=self.news.wake_all)
+        return Child(self.children, in_section, name=name, on_end=self.news.wake_all)
 
     def start_in_thread(self, fn: Callable[[], Any], name: str) -> Child[Any]:
         """Run something that may block in a thread of its own; the section is open until the thread returns.
@@ -143,4 +134,4 @@ class LoopDriver(RunDriver[RunEvent]):
             with self.work(name):
                 return await completed(value)
 
-        return Child(self.tasks, follow, name=name, on_end=self.news.wake_all)
+        return Child(self.children, follow, name=name, on_end=self.news.wake_all)

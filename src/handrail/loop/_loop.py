@@ -19,9 +19,8 @@
 Every step that ends the run returns an `End`, and every `End`, also that of an exception anywhere in here, goes through
 the one epilogue: what is open is closed (attempt, turn, question, calls), waiting steers are appended, the run ends.
 
-The result never waits for what still stops: streams and tools are children in a task group, and where one is left the
-run is finished inside the group, before it is waited for. Where none is left, it is finished behind the group, so that
-`drained` comes with the result.
+The result never waits for what still stops: streams and tools are children, and where one is left the run is
+finished before it is waited for. Where none is left, it is finished behind that, so that `drained` comes with it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import anyio
 from ag_ui import core as agui
 
 from handrail import events as ev
@@ -45,7 +43,7 @@ from handrail.loop._end import End
 from handrail.loop._limits import Limits, Tally, Trip
 from handrail.loop._repair import repair
 from handrail.loop._tool_batch import Catalogue, ToolBatch
-from handrail.run._loops import cancelled_class, is_cancelled_from_outside
+from handrail.run._loops import cancelled_class, children, is_cancelled_from_outside
 from handrail.run._outcome import error_line
 
 __all__ = ["Drive", "Setting"]
@@ -131,7 +129,7 @@ class Drive:
     async def main(self) -> None:
         """Everything else, to the end of the run and of all that it started."""
         end = End.cancelled("start")
-        async with anyio.create_task_group() as self._driver.tasks:
+        async with children() as self._driver.children:
             try:
                 end = await self._steps()
             except Exception as error:
@@ -301,10 +299,8 @@ class Drive:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def _end_by(self, error: BaseException) -> End:
-        """What an exception that is no `Exception` means: a cancellation, a closed loop, or the wish of a child."""
+        """What an exception that is no `Exception` means: a cancellation, a closed loop, or the end of the program."""
         driver = self._driver
-        if driver.casualty is not None:
-            return End.failed(error_line(driver.casualty))
         if driver.home is None or not driver.home.is_here():
             if driver.run.is_cancelled:
                 return End.cancelled(self._stage)

@@ -36,7 +36,7 @@ __all__ = ["Stream"]
 _logger = logging.getLogger("handrail.loop")
 
 CLOSE_GRACE = 5.0
-"""Seconds that closing a stream may take."""
+"""Seconds that closing a stream may take behind a failure or a cancellation."""
 
 _NO_FINISH = "the stream ended without a finish"
 
@@ -55,6 +55,8 @@ class _Closing:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
+        if error is None:
+            return await self._stream.__aexit__(None, None, None)
         with anyio.move_on_after(CLOSE_GRACE, shield=True):
             return await self._stream.__aexit__(kind, error, traceback)
         return None

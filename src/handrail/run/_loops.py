@@ -24,23 +24,25 @@ import contextlib
 import math
 import sys
 import weakref
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self, cast
 
 import anyio
 import anyio.lowlevel
 
 __all__ = [
     "AsyncWaker",
+    "Children",
     "Home",
     "Waker",
     "cancelled_class",
     "checkpoint",
+    "children",
     "current_home",
     "is_cancelled_from_outside",
     "new_waker",
-    "own_cancellation",
     "run_forever",
     "start_task",
 ]
@@ -55,7 +57,9 @@ class Waker(Protocol):
 class AsyncWaker(Waker, Protocol):
     """A waker whose maker is a task."""
 
-    async def wait(self) -> None: ...
+    async def wait(self, timeout: float | None = None) -> None:
+        """Wait to be woken, but no longer than `timeout` seconds."""
+        ...
 
 
 class Home(Protocol):
@@ -79,8 +83,15 @@ class _AsyncioWaker:
         self._loop = loop
         self._future: asyncio.Future[None] = loop.create_future()
 
-    async def wait(self) -> None:
-        await self._future
+    async def wait(self, timeout: float | None = None) -> None:
+        if timeout is None:
+            await self._future
+            return
+        alarm = self._loop.call_later(timeout, self._set)
+        try:
+            await self._future
+        finally:
+            alarm.cancel()
 
     def wake(self) -> None:
         loop = self._loop
@@ -105,14 +116,15 @@ class _TrioWaker:
         self._task = lowlevel.current_task()
         self._done = False
 
-    async def wait(self) -> None:
+    async def wait(self, timeout: float | None = None) -> None:
         lowlevel = _trio_lowlevel()
 
         def abort(_: object) -> object:
             self._done = True
             return lowlevel.Abort.SUCCEEDED
 
-        await lowlevel.wait_task_rescheduled(abort)
+        with anyio.move_on_after(timeout):
+            await lowlevel.wait_task_rescheduled(abort)
 
     def wake(self) -> None:
         lowlevel = _trio_lowlevel()
@@ -221,32 +233,106 @@ def is_cancelled_from_outside() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-@contextlib.contextmanager
-def own_cancellation() -> Generator[Callable[[], object]]:
-    """What cancels the block, called on its own loop; the block then ends as if by itself.
+class Children(Protocol):
+    """Tasks of the task that made them. Leaving waits for all; leaving by an exception cancels them first.
 
-    Each library keeps its own manner: under asyncio the cancellation is delivered once, so that clean-up which awaits
-    can run, and code that swallows it goes on; under trio every wait of the block is cancelled.
+    A child lets no exception through. Each library keeps its own manner of cancelling: under asyncio it is delivered
+    once, so that clean-up which awaits can run, and code that swallows it goes on; under trio every wait is cancelled.
     """
-    if _in_trio_run():
-        with sys.modules["trio"].CancelScope() as scope:
-            yield scope.cancel
-        return
-    task = asyncio.current_task()
-    assert task is not None
-    asked = False
 
-    def cancel() -> None:
-        nonlocal asked
-        if not asked:
-            asked = True
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None: ...
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> Callable[[], object]:
+        """Start a child, which takes its first step later; gives what cancels it, to be called on this loop."""
+        ...
+
+
+class _AsyncioChildren:
+    """A task group of `anyio` does more than is needed here, and costs as much as all the rest of a short run."""
+
+    __slots__ = ("_loop", "_tasks", "_waker")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waker: _AsyncioWaker | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, GeneratorExit):  # the loop was closed: nothing here can run any more
+            return
+        if error is not None:
+            self._cancel_all()
+        cancelled: asyncio.CancelledError | None = None
+        while self._tasks:
+            self._waker = _AsyncioWaker(self._loop)
+            try:
+                # Who is cancelled again while he waits passes it on; anyio's scopes would do nothing else all the time.
+                with anyio.CancelScope(shield=True) if error or cancelled else contextlib.nullcontext():
+                    await self._waker.wait()
+            except asyncio.CancelledError as again:
+                cancelled = again
+                self._cancel_all()
+        if cancelled is not None and error is None:
+            raise cancelled
+
+    def _cancel_all(self) -> None:
+        for task in tuple(self._tasks):
             task.cancel()
 
-    try:
-        yield cancel
-    except asyncio.CancelledError:
-        if not asked or task.uncancel() > 0:
-            raise
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> Callable[[], object]:
+        # Not `create_task`: an eager task factory would run the first step at once.
+        task = asyncio.Task(self._live(work), loop=self._loop, name=name)
+        self._tasks.add(task)
+        return task.cancel
+
+    async def _live(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await work()
+        except asyncio.CancelledError:
+            return
+        finally:
+            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+            if self._waker is not None and not self._tasks:
+                self._waker.wake()
+
+
+class _GroupChildren:
+    __slots__ = ("_group",)
+
+    def __init__(self) -> None:
+        self._group = anyio.create_task_group()
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return await self._group.__aexit__(kind, error, traceback)
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> Callable[[], object]:
+        scope = anyio.CancelScope()
+
+        async def live() -> None:
+            with scope:
+                await work()
+
+        self._group.start_soon(live, name=name)
+        return scope.cancel
+
+
+def children() -> Children:
+    """For the calling task."""
+    return _GroupChildren() if _in_trio_run() else _AsyncioChildren()
 
 
 def start_task(home: Home, coro: Coroutine[Any, Any, None], context: Context, name: str) -> None:
