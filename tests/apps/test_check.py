@@ -1,0 +1,176 @@
+"""`handrail check`: what is wrong with a recorded stream, and where."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from handrail.apps._check import Checked, Finding, check_stream
+from handrail.apps.cli import app
+
+STARTED = {"type": "RUN_STARTED", "threadId": "t", "runId": "r"}
+FINISHED = {"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}
+FAILED = {"type": "RUN_ERROR", "message": "boom", "code": "X"}
+TEXT = {"type": "TEXT_MESSAGE_START", "messageId": "m", "role": "assistant"}
+TEXT_END = {"type": "TEXT_MESSAGE_END", "messageId": "m"}
+UNKNOWN = {"type": "FANCY_NEW_EVENT"}
+RESULT = {"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "earlier", "content": "ok"}
+
+
+def sse(*payloads: Any) -> bytes:
+    return b"".join(f"data: {json.dumps(payload)}\n\n".encode() for payload in payloads)
+
+
+def lines(*payloads: Any) -> bytes:
+    return b"\n".join(json.dumps(payload).encode() for payload in payloads)
+
+
+def checked(*payloads: Any) -> Checked:
+    return check_stream([sse(*payloads)])
+
+
+def places(found: Sequence[Finding]) -> list[tuple[str, int | None, str, str | None]]:
+    return [(finding.level, finding.event, finding.rule, finding.path) for finding in found]
+
+
+def test_a_good_stream_is_clean() -> None:
+    found = checked(STARTED, TEXT, TEXT_END, FINISHED)
+    assert places(found.findings) == []
+    assert (found.events, found.runs, found.verdict.said) == (4, 1, "success")
+
+
+def test_a_run_error_is_well_formed() -> None:
+    found = checked(STARTED, TEXT, FAILED)
+    assert places(found.findings) == []
+    assert (found.verdict.said, found.verdict.message, found.verdict.code) == ("error", "boom", "X")
+
+
+@pytest.mark.parametrize(
+    ("payloads", "expected"),
+    [
+        ([STARTED, TEXT_END, FINISHED], ("error", 1, "P-39", None)),
+        ([STARTED, TEXT, FINISHED], ("error", 2, "P-37", None)),
+        ([STARTED, {"type": "TEXT_MESSAGE_START"}, FINISHED], ("error", 1, "P-24", "/messageId")),
+        ([STARTED, [1], FINISHED], ("error", 1, "decode", None)),
+        ([STARTED, TEXT], ("error", None, "truncated", None)),
+        ([STARTED, FINISHED, TEXT], ("error", 2, "P-36", None)),
+        ([STARTED, UNKNOWN, FINISHED], ("warning", 1, "unknown-event", None)),
+        ([STARTED, {**TEXT, "extra": 1}, TEXT_END, FINISHED], ("warning", 1, "unknown-property", "/extra")),
+        ([STARTED, FINISHED, "DONE"], ("warning", 2, "event-after-end", None)),
+    ],
+)
+def test_a_finding_says_where_and_which_rule(
+    payloads: list[Any], expected: tuple[str, int | None, str, str | None]
+) -> None:
+    assert places(checked(*payloads).findings) == [expected]
+
+
+def test_nothing_is_judged_behind_a_refusal() -> None:
+    """P-42: one error, and what follows it is not counted."""
+    found = checked(STARTED, TEXT_END, UNKNOWN, FINISHED)
+    assert [finding.level for finding in found.findings] == ["error"]
+    assert found.events == 2
+
+
+def test_a_result_may_be_for_a_call_of_an_earlier_run() -> None:
+    assert checked(STARTED, RESULT, FINISHED).findings == []
+
+
+def test_several_runs_on_one_stream() -> None:
+    found = checked(STARTED, FINISHED, {**STARTED, "runId": "r2"}, FAILED)
+    assert (found.runs, found.verdict.said, found.findings) == (2, "error", [])
+
+
+def test_a_last_frame_without_its_blank_line_is_told() -> None:
+    """P-15"""
+    found = check_stream([sse(STARTED, FINISHED).rstrip()])
+    assert places(found.findings) == [("warning", 1, "unfinished-frame", None)]
+    assert found.verdict.said == "success"
+
+
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf", b"\n\n"])
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n\r\n"])
+def test_json_lines(start: bytes, end: bytes) -> None:
+    found = check_stream([start + lines(STARTED, UNKNOWN, FINISHED) + end])
+    assert places(found.findings) == [("warning", 1, "unknown-event", None)]
+    assert (found.events, found.verdict.said) == (3, "success")
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.data(), st.sampled_from([sse, lines]))
+def test_it_does_not_matter_how_the_stream_is_cut(data: st.DataObject, form: Any) -> None:
+    """P-13"""
+    body = form(STARTED, TEXT, UNKNOWN, TEXT_END, TEXT_END)
+    cuts = sorted({0, len(body), *data.draw(st.lists(st.integers(1, len(body))))})
+    pieces = [body[a:b] for a, b in pairwise(cuts)]
+    assert check_stream(pieces).findings == check_stream([body]).findings
+
+
+def test_no_recording_of_a_real_server_has_an_error(shared: Path) -> None:
+    recordings = [file for file in (shared / "recordings").glob("*/*.sse") if file.parent.name != "hostile"]
+    assert recordings
+    for file in recordings:
+        found = check_stream([file.read_bytes()])
+        assert found.count("error") == 0, file
+        assert found.verdict.said is not None, file
+
+
+def run_check(*args: str, stdin: bytes = b"") -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["check", *args], input=stdin)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_command_is_quiet_about_a_clean_stream(tmp_path: Path) -> None:
+    file = tmp_path / "clean.sse"
+    file.write_bytes(sse(STARTED, FAILED))
+    assert run_check(str(file)) == (0, "2 events, 1 run: clean. The run failed: boom (X)\n", "")
+
+
+def test_the_command_reads_standard_input_and_shows_nothing_it_must_not() -> None:
+    code, out, err = run_check("-", stdin=sse(STARTED, {"type": "\x1b[2J"}, {"type": "STEP_FINISHED", "stepName": "s"}))
+    assert (code, err) == (1, "")
+    assert out.splitlines()[0].startswith(r"event 1: warning unknown-event: unknown event \x1b[2J")
+    assert out.splitlines()[1].startswith("event 2: error P-39: ")
+    assert out.splitlines()[2] == "3 events, 1 run: 1 error, 1 warning. The agent never said how the run ended."
+
+
+def test_json_is_a_finding_a_line_and_then_the_whole() -> None:
+    code, out, _ = run_check("-", "--json", stdin=sse(STARTED, UNKNOWN, TEXT, FINISHED))
+    unknown, refused, whole = [json.loads(line) for line in out.splitlines()]
+    assert code == 1
+    assert (unknown["level"], unknown["event"], unknown["rule"]) == ("warning", 1, "unknown-event")
+    assert (refused["level"], refused["event"], refused["rule"]) == ("error", 3, "P-37")
+    assert (whole["events"], whole["runs"], whole["errors"], whole["warnings"]) == (4, 1, 1, 1)
+    assert whole["run"]["outcome"] == "failed"
+
+
+def test_what_cannot_be_read_is_a_mistake(tmp_path: Path) -> None:
+    code, out, err = run_check(str(tmp_path / "nowhere.sse"))
+    assert (code, out) == (2, "")
+    assert "nowhere.sse' cannot be read: No such file or directory." in err
+    assert run_check(str(tmp_path))[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("payloads", "ending"),
+    [
+        ([STARTED, {**FINISHED, "outcome": {"type": "cancelled"}}], "The run was cancelled by the agent."),
+        (
+            [STARTED, {**FINISHED, "outcome": {"type": "interrupt", "interrupts": [{"id": "i", "reason": "ask"}]}}],
+            "The run stopped with 1 open question.",
+        ),
+        ([STARTED, FINISHED, FAILED], "The run finished. An error came after that: boom"),
+        ([], "There is no run in it."),
+    ],
+)
+def test_the_last_line_says_what_became_of_the_run(payloads: list[Any], ending: str) -> None:
+    _, out, _ = run_check("-", stdin=sse(*payloads))
+    assert out.splitlines()[-1].endswith(ending)
