@@ -27,7 +27,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Generic, Protocol, TypeVar
 
 from handrail.errors import UsageError
 from handrail.run._lifecycle import TABLE, Do, Phase
@@ -41,6 +41,8 @@ E = TypeVar("E")
 T = TypeVar("T")
 
 _logger = logging.getLogger("handrail.run")
+
+_APPEND = Do.APPEND  # looked up once: a member of an Enum costs more than the rest of the decision
 
 
 class Driver(Protocol):
@@ -165,8 +167,10 @@ class Core(Generic[E]):
                 self._inside = True
                 try:
                     cell = self._row.emit if ends is None else self._row.emit_terminal
-                    if cell.do is Do.APPEND:
-                        log.items.append(self._stamp(event))
+                    if cell.do is _APPEND:
+                        items = log.items
+                        stamped = getattr(event, "stamped", None)
+                        items.append(event if stamped is None else stamped(self.id, len(items)))
                     elif cell.do is Do.REFUSE:
                         raise _not_to_emit(event)
                 finally:
@@ -179,18 +183,18 @@ class Core(Generic[E]):
                     follow()
         if log.waiters.wakers:
             log.waiters.wake_all()
-        return cast("bool", cell.answer)
+        return cell.answer is True
 
     def _emit_later(self, event: E, ends: Verdict | None) -> bool:
         if ends is not None:
             raise _not_to_emit(event)
-        if self._closing or self._row.emit.do is not Do.APPEND:
+        if self._closing or self._row.emit.do is not _APPEND:
             return False
         self._later.append(lambda: self._append_if_open(event))
         return True
 
     def _append_if_open(self, event: E) -> None:
-        if self._row.emit.do is Do.APPEND:
+        if self._row.emit.do is _APPEND:
             self.log.items.append(self._stamp(event))
 
     def _stamp(self, event: E) -> E:
@@ -222,14 +226,14 @@ class Core(Generic[E]):
                 put(self.drained, None)
             self._row = TABLE[cell.then]
             log.items.extend(last)
-        return cast("bool", cell.answer)
+        return cell.answer is True
 
     def finish_with_other(self, event: object) -> bool:
         """`finish` was given an event that ends nothing."""
         cell = self._row.finish_with_other
         if cell.do is Do.REFUSE:
             raise UsageError(f"finish() takes a terminal event; {type(event).__name__} is not one: emit() it")
-        return cast("bool", cell.answer)
+        return cell.answer is True
 
     def cancel(self) -> None:
         if self._decide(self._call_off, False, lambda: self._call_hook if self._call_off() else None):
@@ -261,7 +265,7 @@ class Core(Generic[E]):
         cell = self._row.begin_work
         if cell.do is Do.OPEN:
             self.sections.append(section)
-        return cast("bool", cell.answer)
+        return cell.answer is True
 
     def end(self, section: Section | None) -> None:
         """End one section: the given one, or the newest that is not paired. Nothing if there is none."""

@@ -65,16 +65,21 @@ class _AsyncReader(Generic[E]):
 
     async def __anext__(self) -> E:
         index = self._next
-        log = self._log
-        if index >= len(log.items):
-            if not log.is_over(index):
-                await log.waiters.until(lambda: log.has_more(index))
-            if log.is_over(index):
-                raise StopAsyncIteration
-        elif index & _FAIRNESS == _FAIRNESS:
-            await checkpoint()
+        items = self._log.items
+        if index < len(items):
+            if index & _FAIRNESS == _FAIRNESS:
+                await checkpoint()
+        elif not await self._more(index):
+            raise StopAsyncIteration
         self._next = index + 1
-        return log.items[index]
+        return items[index]
+
+    async def _more(self, index: int) -> bool:
+        """Wait for an event at `index`; False where the log ends before it."""
+        log = self._log
+        if not log.is_over(index):
+            await log.waiters.until(lambda: log.has_more(index))
+        return not log.is_over(index)
 
 
 class _BlockingReader(Generic[E]):
