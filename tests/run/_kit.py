@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, ClassVar
 
 import anyio
+import anyio.lowlevel
 
 #: Seconds after which a test calls something stuck. Never a synchronisation: nothing waits this long when all is well.
 PATIENCE = 20.0
@@ -111,6 +112,13 @@ async def listed(stream: Any) -> list[Any]:
     """All a reader gets."""
     with anyio.fail_after(PATIENCE):
         return [event async for event in stream]
+
+
+async def set_by_a_thread(event: threading.Event) -> None:
+    """Wait for an event of the threads without blocking the loop."""
+    with anyio.fail_after(PATIENCE):
+        while not event.is_set():  # noqa: ASYNC110 - an event of another kind
+            await anyio.sleep(0.001)
 
 
 async def turns(count: int = 10) -> None:

@@ -207,6 +207,29 @@ def test_a_signal_handler_that_cancels_during_a_wait(which: str) -> None:
     assert driver.run.result.value.outcome == "cancelled"
 
 
+@pytest.mark.parametrize("library", ["asyncio", "trio"])
+def test_a_signal_handler_that_cancels_while_the_loop_sleeps(library: str) -> None:
+    """R-61: the main thread is in its selector and nothing else would wake it; the body is cancelled at once."""
+
+    async def endless(driver: RunDriver[Said]) -> None:
+        await anyio.sleep_forever()
+
+    async def main() -> float:
+        async with RunScope():
+            run = drive(endless)
+            before = signal.signal(signal.SIGALRM, lambda _signum, _frame: run.cancel())
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            started = time.monotonic()
+            try:
+                assert (await run.result).outcome == "cancelled"
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, before)
+            return time.monotonic() - started
+
+    assert anyio.run(main, backend=library) < 0.2 * LOADED
+
+
 def test_a_signal_handler_that_cancels_during_a_blocking_read() -> None:
     """R-61: the same for a thread that waits for the next event."""
     driver: RunDriver[Said] = RunDriver(on_cancel=lambda: driver.finish(None, outcome="cancelled"))

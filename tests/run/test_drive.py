@@ -20,7 +20,20 @@ from handrail.errors import UsageError
 from handrail.run import Run, RunDriver, RunScope, drive
 from handrail.run._threads import start_thread
 
-from ._kit import LOADED, PATIENCE, TERMINALS, Completed, Crew, Said, check_order, elsewhere, listed, soon, turns
+from ._kit import (
+    LOADED,
+    PATIENCE,
+    TERMINALS,
+    Completed,
+    Crew,
+    Said,
+    check_order,
+    elsewhere,
+    listed,
+    set_by_a_thread,
+    soon,
+    turns,
+)
 
 Body = Callable[[RunDriver[Said]], Awaitable[object]]
 
@@ -33,7 +46,7 @@ async def endless(driver: RunDriver[Said]) -> None:
 
 async def speak(driver: RunDriver[Said]) -> None:
     driver.emit(Said("a"))
-    await anyio.sleep(0)
+    await turns(1)
     driver.emit(Said("b"))
     driver.finish(Completed("end"), final="ab")
 
@@ -116,7 +129,7 @@ async def test_the_call_returns_before_the_body_has_awaited_anything(anyio_backe
 
     async def body(driver: RunDriver[Said]) -> None:
         nonlocal stepped
-        await anyio.sleep(0)
+        await turns(1)
         stepped = True
         await anyio.sleep(0.4)
         driver.finish(Completed())
@@ -136,8 +149,7 @@ def test_the_call_returns_at_once_without_a_loop_too() -> None:
     may_go = threading.Event()
 
     async def body(driver: RunDriver[Said]) -> None:
-        while not may_go.is_set():  # noqa: ASYNC110 - the gate is of the other thread
-            await asyncio.sleep(0.001)
+        await set_by_a_thread(may_go)
         driver.finish(Completed())
 
     before = time.monotonic()
@@ -188,7 +200,7 @@ async def test_a_foreign_iterator_behind_a_run() -> None:
 
     async def stream() -> AsyncIterator[str]:
         for word in ("one", "two"):
-            await anyio.sleep(0)
+            await turns(1)
             yield word
 
     async def body(driver: RunDriver[str]) -> None:
@@ -253,7 +265,7 @@ async def test_a_body_that_raises(error: Exception, text: str) -> None:
 
     async def body(driver: RunDriver[Said]) -> None:
         driver.emit(Said())
-        await anyio.sleep(0)
+        await turns(1)
         raise error
 
     async with RunScope():
@@ -394,7 +406,7 @@ def test_the_same_in_a_scope() -> None:
     runs: list[Run[Said]] = []
 
     async def body(driver: RunDriver[Said]) -> None:
-        await anyio.sleep(0)
+        await turns(1)
         raise KeyboardInterrupt
 
     async def main() -> None:
@@ -405,6 +417,26 @@ def test_the_same_in_a_scope() -> None:
     with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)):
         trio.run(main)
     assert runs[0].result.value.outcome == "failed"
+
+
+def test_a_plain_callback_of_a_loop_may_start_a_run() -> None:
+    """Section 8: the loop runs there, though no task does; it hosts."""
+
+    async def main() -> tuple[str, int]:
+        loop = asyncio.get_running_loop()
+        started: asyncio.Future[Run[Said]] = loop.create_future()
+        threads: list[int] = []
+
+        async def body(driver: RunDriver[Said]) -> None:
+            threads.append(threading.get_ident())
+            driver.finish(Completed())
+
+        loop.call_soon(lambda: started.set_result(drive(body)))
+        run = await soon(started)
+        await soon(run.drained)
+        return run.status, threads[0]
+
+    assert asyncio.run(main()) == ("completed", threading.get_ident())
 
 
 def test_the_shared_thread_survives_a_body_that_exits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,8 +450,7 @@ def test_the_shared_thread_survives_a_body_that_exits(monkeypatch: pytest.Monkey
         raise SystemExit(3)
 
     async def staying(driver: RunDriver[Said]) -> None:
-        while not may_go.is_set():  # noqa: ASYNC110 - the gate is of the other thread
-            await asyncio.sleep(0.001)
+        await set_by_a_thread(may_go)
         driver.finish(Completed())
 
     beside = drive(staying)
@@ -503,8 +534,7 @@ def test_teardown_does_not_wait_for_a_blocking_thread(gate: threading.Event) -> 
 
     async def main() -> None:
         runs.append(drive(body))
-        while not entered.is_set():  # noqa: ASYNC110 - set by a thread
-            await asyncio.sleep(0.001)
+        await set_by_a_thread(entered)
 
     before = time.monotonic()
     asyncio.run(main())

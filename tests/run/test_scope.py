@@ -13,7 +13,7 @@ from handrail.errors import UsageError
 from handrail.run import Run, RunDriver, RunScope, drive
 from handrail.run._threads import start_thread
 
-from ._kit import PATIENCE, Completed, Said, elsewhere, soon, turns
+from ._kit import PATIENCE, Completed, Said, elsewhere, set_by_a_thread, soon, turns
 
 
 async def endless(driver: RunDriver[Said]) -> None:
@@ -60,8 +60,7 @@ async def test_leaving_normally_waits_for_a_blocking_thread_too(gate: threading.
                 gate.wait(PATIENCE)
 
         start_thread(tool)
-        while not entered.is_set():  # noqa: ASYNC110 - set by a thread
-            await anyio.sleep(0.001)
+        await set_by_a_thread(entered)
         driver.finish(Completed())
 
     async def use() -> None:
@@ -98,12 +97,16 @@ async def test_leaving_by_an_exception_cancels_the_runs() -> None:
             closed.append(driver.run.id)
 
     runs: list[Run[Said]] = []
-    with anyio.fail_after(PATIENCE), pytest.raises(LookupError, match="mine"):
+
+    async def use() -> None:
         async with RunScope():
             runs.extend([drive(body), drive(body)])
             await turns()
             runs.append(drive(endless))  # has not begun
             raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        await soon(use())
     assert [run.result.value.outcome for run in runs] == ["cancelled"] * 3
     assert all(run.drained.is_set for run in runs)
     assert sorted(closed) == sorted(run.id for run in runs[:2])
@@ -121,12 +124,17 @@ async def test_leaving_by_an_exception_leaves_blocking_threads_behind(gate: thre
 
         await start_thread(tool)
 
-    with anyio.fail_after(PATIENCE), pytest.raises(LookupError):
+    runs: list[Run[Said]] = []
+
+    async def use() -> None:
         async with RunScope():
-            run = drive(body)
-            while not entered.is_set():  # noqa: ASYNC110 - set by a thread
-                await anyio.sleep(0.001)
+            runs.append(drive(body))
+            await set_by_a_thread(entered)
             raise LookupError
+
+    with pytest.raises(LookupError):
+        await soon(use())
+    (run,) = runs
     assert run.result.value.outcome == "cancelled"
     assert not run.drained.is_set
     assert run.open_work == ("tool",)
@@ -185,14 +193,19 @@ async def test_the_innermost_scope_hosts() -> None:
 
 async def test_an_inner_scope_that_breaks_leaves_the_outer_one_alone() -> None:
     """R-94"""
+    inner: list[Run[Said]] = []
+
+    async def use() -> None:
+        async with RunScope():
+            inner.append(drive(endless))
+            raise LookupError
+
     with anyio.fail_after(PATIENCE):
         async with RunScope():
             outer = drive(endless)
             with pytest.raises(LookupError):
-                async with RunScope():
-                    inner = drive(endless)
-                    raise LookupError
-            assert inner.result.value.outcome == "cancelled"
+                await use()
+            assert inner[0].result.value.outcome == "cancelled"
             await turns()
             assert outer.status == "running"
             outer.cancel()
@@ -254,13 +267,13 @@ def test_a_scope_hosts_only_on_its_own_loop() -> None:
     assert there != here
 
 
-async def test_outside_of_its_block_a_scope_hosts_nothing() -> None:
+async def test_outside_of_its_block_a_scope_hosts_nothing(anyio_backend: str) -> None:
     """Section 8: before and behind the block it is as if it were not there."""
     scope = RunScope()
     async with scope:
         pass
     for _ in range(2):
-        if _under_trio():
+        if anyio_backend == "trio":
             with pytest.raises(UsageError):
                 drive(endless)
         else:
@@ -271,12 +284,6 @@ async def test_outside_of_its_block_a_scope_hosts_nothing() -> None:
             run = drive(endless)
             run.cancel()
         assert run.drained.is_set
-
-
-def _under_trio() -> bool:
-    import sniffio
-
-    return sniffio.current_async_library() == "trio"
 
 
 async def test_entering_a_scope_twice_at_once_is_refused() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 
 import anyio
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from handrail.run import RunDriver, RunScope, drive
 from handrail.run._threads import start_thread
 
-from ._kit import LOADED, PATIENCE, Completed, Crew, Said, elsewhere, soon, turns
+from ._kit import LOADED, PATIENCE, Completed, Crew, Said, elsewhere, set_by_a_thread, soon, turns
 
 
 def test_a_run_without_sections_is_drained_as_it_finishes() -> None:
@@ -134,16 +134,16 @@ def test_end_work_ends_the_newest() -> None:
 def test_work_ends_its_section_on_every_path(error: type[BaseException] | None) -> None:
     """R-72: and lets the exception through."""
     driver: RunDriver[Said] = RunDriver()
-    try:
+
+    def work() -> None:
         with driver.work("tool") as opened:
             assert opened is True
             assert driver.run.open_work == ("tool",)
             if error is not None:
                 raise error
-    except BaseException as raised:
-        assert type(raised) is error
-    else:
-        assert error is None
+
+    with nullcontext() if error is None else pytest.raises(error):
+        work()
     assert driver.run.open_work == ()
     driver.finish(Completed())
 
@@ -329,9 +329,7 @@ async def test_a_cancelled_run_with_a_blocking_tool(gate: threading.Event, unrai
     async with RunScope(), anyio.create_task_group() as group:
         group.start_soon(tick)
         run = drive(body)
-        with anyio.fail_after(PATIENCE):
-            while not entered.is_set():
-                await anyio.sleep(0.001)
+        await set_by_a_thread(entered)
         before, ticked = time.monotonic(), ticks
         run.cancel()
         outcome = await soon(run.result)

@@ -144,6 +144,7 @@ async def test_a_cancelled_waiter_touches_neither_value_nor_other_waiters(driver
     """R-12: one scope is cancelled, one runs out, the third waiter gets the outcome."""
     result = driver.run.result
     got: list[str] = []
+    both_left = anyio.Event()
 
     async def patient() -> None:
         got.append((await result).outcome)
@@ -153,6 +154,8 @@ async def test_a_cancelled_waiter_touches_neither_value_nor_other_waiters(driver
             await result
         assert scope.cancelled_caught
         got.append("left")
+        if len(got) == 2:
+            both_left.set()
 
     scopes = [anyio.CancelScope(), anyio.CancelScope(deadline=anyio.current_time() + 0.01)]
     with anyio.fail_after(PATIENCE):
@@ -162,8 +165,7 @@ async def test_a_cancelled_waiter_touches_neither_value_nor_other_waiters(driver
                 group.start_soon(leaving, scope)
             await turns()
             scopes[0].cancel()
-            while len(got) < 2:
-                await anyio.sleep(0.001)
+            await both_left.wait()
             assert got == ["left", "left"]
             assert not result.is_set
             driver.finish(None, outcome="completed")

@@ -107,6 +107,7 @@ assert entered.wait(20)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "tidied True\n")
 
 
+@pytest.mark.slow
 def test_many_stubborn_runs_have_two_seconds_together() -> None:
     """R-101: ten bodies that do not let themselves be cancelled do not add up."""
     exits_quietly(

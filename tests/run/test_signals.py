@@ -163,7 +163,6 @@ def test_sections_and_cancel_from_a_finaliser_at_every_place(scenario: Callable[
             with scene.driver.work("finaliser"):
                 pass
             scene.run.cancel()
-            scene.driver.end_work() if scenario is emit_and_finish else None
 
         return dying
 
@@ -216,3 +215,28 @@ def test_an_emit_from_a_finaliser_at_every_place() -> None:
         accepted, refused, place = accepted + answers.count(True), refused + answers.count(False), place + 1
     assert accepted
     assert refused
+
+
+def test_an_interrupt_at_every_place_of_an_emit() -> None:
+    """R-1, R-15: a KeyboardInterrupt leaves the run usable for every thread; the event is in the log or it is not."""
+    place = 0
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    while True:
+        scene = Scene()
+        interruption = Interrupting(place, interrupt)
+        try:
+            interruption.run(lambda scene=scene: scene.driver.emit(Said("a")))
+        except KeyboardInterrupt:
+            assert interruption.fired
+        assert elsewhere(scene.driver.emit, Said("b")) is True
+        assert [event.text for event in scene.run.events.so_far()] in (["a", "b"], ["b"])
+        scene.run.cancel()
+        scene.driver.finish(Completed())
+        scene.check()
+        if not interruption.fired:
+            break
+        place += 1
+    assert place > 3
