@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 from ag_ui.core import Message
 
 __all__ = [
+    "NO_USAGE",
     "Backend",
     "BackendRequest",
     "Delta",
@@ -59,6 +60,10 @@ class Usage:
         return known | {"cost": str(known["cost"])} if "cost" in known else known
 
 
+NO_USAGE = Usage()
+"""Nothing was reported."""
+
+
 def merged(earlier: Usage | None, later: Usage | None) -> Usage | None:
     """Two reports of one attempt: they are cumulative, so of each value the later one counts, if it says one."""
     if earlier is None or later is None:
@@ -66,14 +71,14 @@ def merged(earlier: Usage | None, later: Usage | None) -> Usage | None:
     return replace(earlier, **{name: value for name in Usage.__slots__ if (value := getattr(later, name)) is not None})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TextDelta:
     """A fragment of the answer's text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReasoningDelta:
     """A fragment of the model's reasoning; `opaque` is a value of the provider that goes back unread."""
 
@@ -81,7 +86,7 @@ class ReasoningDelta:
     opaque: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolCallDelta:
     """A fragment of a tool call. The index decides whose it is; without one, an id not seen before opens a call."""
 
@@ -91,18 +96,21 @@ class ToolCallDelta:
     arguments: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UsageDelta:
     """A usage report. Reports are cumulative: the last one counts, once."""
 
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FinishDelta:
-    """The model has finished, and why; `model` is the one that answered, where the provider says so."""
+    """The model has finished, and why; `model` is the one that answered, where the provider says so.
 
-    reason: FinishReason
+    `reason` None is for a provider that completes an answer without saying why.
+    """
+
+    reason: FinishReason | None
     model: str | None = None
 
 
