@@ -134,6 +134,36 @@ def test_without_verdict_or_ends_no_event_is_terminal() -> None:
     assert list(driver.run.events) == ["text", 5, {"kind": "end"}, None]
 
 
+def test_only_the_class_says_what_ends_a_run() -> None:
+    """R-22, R-80: a foreign event may have a field of that name, which says nothing about the run."""
+
+    class Meeting:
+        def __init__(self) -> None:
+            self.ends = "completed"
+
+    driver: RunDriver[Meeting] = RunDriver()
+    assert driver.emit(Meeting()) is True
+    with pytest.raises(UsageError):
+        driver.finish(Meeting())
+    driver.finish(None, outcome="completed")
+
+
+def test_a_verdict_that_raises_is_the_callers_and_nothing_has_happened() -> None:
+    """R-80, R-40: like a stamp that raises."""
+
+    def judge(event: str) -> None:
+        raise LookupError(event)
+
+    driver: RunDriver[str] = RunDriver(verdict=judge)
+    with pytest.raises(LookupError):
+        driver.emit("a")
+    with pytest.raises(LookupError):
+        driver.finish("b")
+    assert driver.run.status == "running"
+    assert driver.run.events.so_far() == ()
+    driver.finish(None, outcome="failed")
+
+
 def test_a_verdict_wins_over_ends() -> None:
     """R-22: `outcome` is `verdict(terminal)` where one is given."""
     driver: RunDriver[Said] = RunDriver(verdict=lambda event: "failed" if event.text == "end" else None)

@@ -1,14 +1,16 @@
 """A signal handler or a finaliser at every place of the handle's code where the interpreter would let one in.
 
-CPython looks for signals behind calls, at the start of a function and where a loop jumps back. Here a trace function
-stands in for the signal: it runs the handler at the n-th such place in the code of `handrail.run`, in the same thread,
-and each scenario is repeated for every n there is. What a lucky signal would hit once in a million runs is hit in each.
+CPython looks for signals behind calls, at the start of a function and where a loop jumps back, and collects garbage
+where it makes a container. Here a trace function stands in for either: it runs the handler at the n-th such place in
+the code of `handrail.run`, in the same thread, and each scenario is repeated for every n there is. What a lucky signal
+would hit once in a million runs is hit in each.
 """
 
 from __future__ import annotations
 
 import dis
 import sys
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -16,10 +18,13 @@ from typing import Any
 import pytest
 
 from handrail.run import RunDriver
+from handrail.run._waiters import Waiters
 
 from ._kit import PATIENCE, Completed, Crew, Said, check_order, elsewhere
 
 LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD", "POP_JUMP_BACKWARD")
+COLLECTS = ("BUILD_", "LIST_", "DICT_", "MAP_")
+"""Where the collector may run, and with it a finaliser, until Python 3.12."""
 
 
 class Interrupting:
@@ -61,7 +66,7 @@ class Interrupting:
     def _places(self, frame: FrameType) -> set[int]:
         code = frame.f_code
         if code not in self._codes:
-            self._codes[code] = {i.offset for i in dis.get_instructions(code) if i.opname.startswith(LOOKS)}
+            self._codes[code] = {i.offset for i in dis.get_instructions(code) if i.opname.startswith(LOOKS + COLLECTS)}
         return self._codes[code]
 
 
@@ -240,3 +245,42 @@ def test_an_interrupt_at_every_place_of_an_emit() -> None:
             break
         place += 1
     assert place > 3
+
+
+def test_a_waiter_is_not_left_behind_wherever_waking_is_interrupted() -> None:
+    """R-11, R-84: a waking inside a waking; the thread that both woke waits again, and the third reaches it."""
+    place = 0
+    while True:
+        waiters, said = Waiters(), 0
+        crew = Crew()
+
+        def wait_for_three(waiters: Waiters = waiters) -> None:
+            for number in (1, 2, 3):
+                assert waiters.block_until(lambda number=number: said >= number, 2 * PATIENCE)  # noqa: B023
+
+        def again(waiters: Waiters = waiters) -> None:
+            nonlocal said
+            said = 2
+            waiters.wake_all()
+            is_waiting(waiters)
+
+        crew.start(wait_for_three)
+        is_waiting(waiters)
+        said = 1
+        interruption = Interrupting(place, again)
+        interruption.run(waiters.wake_all)
+        is_waiting(waiters)
+        for said in (2, 3):  # noqa: B007 - the thread looks at it
+            waiters.wake_all()
+        crew.join()
+        if not interruption.fired:
+            break
+        place += 1
+    assert place > 3
+
+
+def is_waiting(waiters: Waiters) -> None:
+    """Return when a waiter is registered."""
+    until = time.monotonic() + PATIENCE / 10
+    while not waiters.wakers and time.monotonic() < until:
+        time.sleep(0)

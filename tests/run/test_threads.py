@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import anyio
 import pytest
@@ -98,6 +100,29 @@ def test_any_number_of_threads_at_once(gate: threading.Event) -> None:
         assert entered.acquire(timeout=PATIENCE)
     gate.set()
     assert [ended.wait(PATIENCE).value for ended in all_ended] == list(range(60))
+
+
+@pytest.mark.parametrize("here", ["asyncio", "trio"])
+@pytest.mark.parametrize("there", ["asyncio", "trio"])
+def test_a_tool_may_run_an_event_loop_of_its_own(here: str, there: str) -> None:
+    """R-76: what the caller's loop says of itself in a context variable is not true of the thread."""
+
+    async def inner() -> str:
+        await anyio.sleep(0.001)
+        return "inner"
+
+    def tool() -> str:
+        return _run(there, inner)
+
+    async def main() -> str:
+        return (await soon(start_thread(tool))).unwrap()
+
+    assert anyio.run(main, backend=here) == "inner"
+
+
+def _run(library: str, main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """As somebody does it who knows the library and not anyio."""
+    return asyncio.run(main()) if library == "asyncio" else trio.run(main)
 
 
 def test_a_stray_cancelled_error_is_told_from_a_real_cancellation() -> None:
