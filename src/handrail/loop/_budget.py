@@ -19,10 +19,10 @@ from types import MappingProxyType
 
 from ag_ui.core import AssistantMessage, Message, TextPart
 
-from handrail.loop._backend import BackendRequest, ToolSpec, Usage
+from handrail.loop._backend import NO_USAGE, BackendRequest, ToolSpec, Usage
 from handrail.run._outcome import Spend
 
-__all__ = ["Budget", "Estimate", "Ledger", "Window", "is_clip", "is_near_window", "misfit"]
+__all__ = ["NO_BUDGET", "Budget", "Estimate", "Ledger", "Window", "is_clip", "is_near_window", "misfit"]
 
 DEFAULT_RESERVE = 1_024
 _PER_ITEM = 8
@@ -82,6 +82,10 @@ class Budget:
         object.__setattr__(self, "windows", MappingProxyType(dict(self.windows)))
 
 
+NO_BUDGET = Budget()
+"""No caps, and no window known."""
+
+
 class Ledger:
     """What the attempts of one run have used."""
 
@@ -97,7 +101,7 @@ class Ledger:
 
     def add(self, usage: Usage | None) -> None:
         """One attempt that started, whatever became of it; None: it reported nothing."""
-        used = usage or Usage()
+        used = usage or NO_USAGE
         total = used.total_tokens
         if total is None and used.prompt_tokens is not None and used.completion_tokens is not None:
             total = used.prompt_tokens + used.completion_tokens

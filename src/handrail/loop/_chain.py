@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from handrail.errors import BackendError
 from handrail.events import AttemptFailed, AttemptStarted, AttemptSucceeded, CancelStage, Disposition
 from handrail.loop._attempts import Attempt, AttemptResult, Failure, RetryPolicy, Step, classify, next_step, with_usage
-from handrail.loop._backend import Backend, BackendRequest, Usage
+from handrail.loop._backend import NO_USAGE, Backend, BackendRequest, Usage
 from handrail.loop._budget import Budget, Estimate, Ledger, is_clip, is_near_window, misfit
 from handrail.loop._driver import LoopDriver
 from handrail.loop._end import End
@@ -75,14 +75,14 @@ class Chain:
         number = 0
         refused: list[bool] = []
         for index, backend in enumerate(self._backends):
-            if self._skips(index, backend, request(number + 1)):
+            if self._windows and self._skips(index, backend, request(number + 1)):
                 refused.append(True)
                 continue
             tried = 0
-            step = Step("retry-same", 0)
+            step: Step | None = None
             failure: Failure | None = None
-            while step.disposition == "retry-same":
-                if number and self._driver.run.is_cancelled:
+            while step is None or step.disposition == "retry-same":
+                if number and self._driver.is_called_off:
                     return End.cancelled("streaming")
                 if number and (cap := tripped()):
                     return End.failed(cap, "budget-exhausted")
@@ -131,7 +131,7 @@ class Chain:
         )
         stream = opened.stream = Stream(driver, backend, request)
         fell_silent = await self._is_silent(stream)
-        if driver.run.is_cancelled:
+        if driver.is_called_off:
             return End.cancelled("streaming")
         if fell_silent:
             stream.abandon()
@@ -145,10 +145,10 @@ class Chain:
         """Wait until the stream is over or the run cancelled; True: nothing came for too long."""
         limit = self._idle_timeout
         left = limit
-        while not (stream.is_over or self._driver.run.is_cancelled):
+        while not (self._driver.is_called_off or stream.is_over()):
             if left is not None and left <= 0:
                 return True
-            await self._driver.wait(lambda: stream.is_over, left)
+            await self._driver.wait(stream.is_over, left)
             left = None if limit is None else stream.last_sign + limit - self._driver.monotonic()
         return False
 
@@ -206,7 +206,7 @@ class Chain:
                 model=opened.backend.model,
                 model_used=turn.finish.model,
                 finish_reason=turn.finish.reason,
-                usage=turn.usage or Usage(),
+                usage=turn.usage or NO_USAGE,
                 latency=driver.monotonic() - opened.started_at,
             )
         )
@@ -287,7 +287,7 @@ class Chain:
 
     async def _is_cancelled_during(self, seconds: float) -> bool:
         await self._driver.wait(lambda: False, seconds)
-        return self._driver.run.is_cancelled
+        return self._driver.is_called_off
 
     def _all_failed(self, records: Sequence[Attempt], on_size: bool) -> End:
         told = "; ".join(f"[{one.backend_index}] {one.model}: {one.error}" for one in records)

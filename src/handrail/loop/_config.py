@@ -104,7 +104,7 @@ class Loop:
             known,
             messages=as_messages(messages, driver.new_id),
             context=[item if isinstance(item, agui.Context) else agui.Context(**item) for item in context],
-            answers=as_answers(answers),
+            answers=as_answers(answers) if answers else {},
         )
         drive.begin()
         for remark in remarks:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from datetime import datetime
+from os import urandom
 from typing import Any, ClassVar, TypeVar
-from uuid import uuid4
 
 from ag_ui.core import UserMessage
 
@@ -22,6 +23,12 @@ from handrail.tools import completed
 __all__ = ["LoopDriver", "LoopRun"]
 
 T = TypeVar("T")
+
+
+def random_id() -> str:
+    """The text of a uuid4. Only the text is wanted, and the class costs four times as much."""
+    h = urandom(16).hex()
+    return f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{'89ab'[int(h[16], 16) & 3]}{h[17:20]}-{h[20:]}"
 
 
 class LoopRun(Run[RunEvent]):
@@ -50,24 +57,36 @@ class LoopRun(Run[RunEvent]):
 class LoopDriver(RunDriver[RunEvent]):
     """The driver of one run of a loop.
 
-    `news` is rung when something has ended or somebody cancelled; `children` are the streams and tools, so
-    that leaving them waits for each and a cancellation from outside reaches them.
+    `news` is rung when something has ended or the run is called off (`is_called_off`: somebody cancelled). `children`
+    are the streams and tools, so that leaving them waits for each and a cancellation from outside reaches them.
     """
 
-    __slots__ = ("children", "clock", "epilogue", "monotonic", "new_id", "news", "now", "started_at", "steers")
+    __slots__ = (
+        "children",
+        "clock",
+        "epilogue",
+        "is_called_off",
+        "monotonic",
+        "new_id",
+        "news",
+        "now",
+        "started_at",
+        "steers",
+    )
 
     handle: ClassVar[type[Run[Any]]] = LoopRun
     run: LoopRun  # pyright: ignore[reportIncompatibleVariableOverride]  # `handle` makes it one
     children: Children
 
     def __init__(self, *, run_id: str | None, clock: Clock, new_id: Callable[[], str] | None) -> None:
-        self.new_id: Callable[[], str] = new_id or (lambda: str(uuid4()))
+        self.new_id: Callable[[], str] = new_id or random_id
         self.news = Waiters()
-        super().__init__(run_id=run_id or self.new_id(), on_cancel=self.news.wake_all)
+        super().__init__(run_id=run_id or self.new_id(), on_cancel=self._call_off)
         self.clock = clock
         self.now: Callable[[], datetime] = clock.now
         self.monotonic: Callable[[], float] = clock.monotonic
         self.started_at = clock.monotonic()
+        self.is_called_off = False
         self.steers = Steers()
         self.epilogue: Callable[[End], None] | None = None
         self.run._steers = self.steers  # pyright: ignore[reportPrivateUsage]  # the other face of the same run
@@ -95,18 +114,17 @@ class LoopDriver(RunDriver[RunEvent]):
         self.emit(Log(ts=self.now(), level=level, data=data, logger="handrail.loop"))
 
     async def wait(self, true: Callable[[], bool], seconds: float | None = None) -> None:
-        """Wait until `true()` or somebody cancels, but no longer than `seconds`."""
-        cancellation = self.run.cancellation
-        await wait_for(lambda: cancellation.is_set or true(), self.news, self.clock, seconds)
+        """Wait until `true()` or the run is called off, but no longer than `seconds`."""
+        await wait_for(lambda: self.is_called_off or true(), self.news, self.clock, seconds)
+
+    def _call_off(self) -> None:
+        self.is_called_off = True
+        self.news.wake_all()
 
     def start(self, work: Callable[[], Awaitable[T]], name: str) -> Child[T]:
         """Run something in a task of the run's group, as a work section."""
 
-        async def in_section() -> T:
-            with self.work(name):
-                return await work()
-
-        return Child(self.children, in_section, name=name, on_end=self.news.wake_all)
+        return Child(self.children, work, name=name, section=self.work(name), on_end=self.news.wake_all)
 
     def start_in_thread(self, fn: Callable[[], Any], name: str) -> Child[Any]:
         """Run something that may block in a thread of its own; the section is open until the thread returns.
@@ -134,4 +152,4 @@ class LoopDriver(RunDriver[RunEvent]):
             with self.work(name):
                 return await completed(value)
 
-        return Child(self.children, follow, name=name, on_end=self.news.wake_all)
+        return Child(self.children, follow, name=name, section=nullcontext(), on_end=self.news.wake_all)

@@ -35,7 +35,7 @@ from handrail import events as ev
 from handrail.loop._approvals import Ask, Given
 from handrail.loop._attempts import RetryPolicy
 from handrail.loop._backend import Backend, BackendRequest, ToolSpec
-from handrail.loop._budget import Budget, Ledger
+from handrail.loop._budget import NO_BUDGET, Budget, Ledger
 from handrail.loop._chain import Answer, Chain
 from handrail.loop._conversation import Conversation, unanswered
 from handrail.loop._driver import LoopDriver
@@ -92,7 +92,7 @@ class Drive:
         self._tripped: Trip | None = None
         self._round = 0
         self._chain = Chain(
-            driver, setting.backends, setting.retry, setting.budget or Budget(), self._ledger, setting.idle_timeout
+            driver, setting.backends, setting.retry, setting.budget or NO_BUDGET, self._ledger, setting.idle_timeout
         )
         self._batch = ToolBatch(
             driver,
@@ -148,7 +148,7 @@ class Drive:
         if end := await self._continue():  # A
             return end
         while True:
-            if self._driver.run.is_cancelled:  # 1
+            if self._driver.is_called_off:  # 1
                 return End.cancelled("start")
             self._take_steers()  # 2
             self._round += 1  # 3
@@ -302,7 +302,7 @@ class Drive:
         """What an exception that is no `Exception` means: a cancellation, a closed loop, or the end of the program."""
         driver = self._driver
         if driver.home is None or not driver.home.is_here():
-            if driver.run.is_cancelled:
+            if driver.is_called_off:
                 return End.cancelled(self._stage)
             return End.failed("the event loop closed before the run ended")
         if isinstance(error, cancelled_class()) and is_cancelled_from_outside():

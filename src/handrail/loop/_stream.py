@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 
 from handrail.errors import BackendError
-from handrail.events import ReasoningToken, Token
+from handrail.events import ReasoningTokenDraft, TokenDraft
 from handrail.loop._backend import (
     Backend,
     BackendRequest,
@@ -76,7 +76,6 @@ class Stream:
         self.last_sign = driver.monotonic()
         self._child = driver.start(self._live, f"stream {backend.model}")
 
-    @property
     def is_over(self) -> bool:
         """Whether all has been read, or nothing more will be."""
         return self._is_complete or self._child.ended is not None
@@ -94,9 +93,8 @@ class Stream:
         self._child.give_up()
 
     async def _live(self) -> None:
-        stream = _Closing(self._backend.stream(self._request))
         try:
-            async with stream as deltas:
+            async with _Closing(self._backend.stream(self._request)) as deltas:
                 await self._read(deltas)
         except Exception:
             if not self._is_complete:
@@ -104,35 +102,31 @@ class Stream:
             _logger.debug("stream %s: an error while closing, behind its end", self._backend.model, exc_info=True)
 
     async def _read(self, deltas: AsyncIterator[Delta]) -> None:
+        """The path of every token: no call that is not needed."""
+        turn, child, driver = self.turn, self._child, self._driver
+        round, attempt = self._request.round, self._request.attempt
+        emit, now, monotonic = driver.emit, driver.now, driver.monotonic
+        keep_text = turn.text_fragments.append
         try:
-            await self._read_all(deltas)
+            async for delta in deltas:
+                if child.is_given_up or driver.is_called_off:
+                    return
+                self.last_sign = monotonic()
+                if isinstance(delta, TextDelta):
+                    keep_text(delta.text)
+                    emit(TokenDraft(now(), delta.text, round, attempt))
+                elif isinstance(delta, ReasoningDelta):
+                    turn.add_reasoning(delta)
+                    emit(ReasoningTokenDraft(now(), delta.text, round, attempt))
+                else:
+                    _add(turn, delta)
+            self._is_complete = True
+            driver.news.wake_all()
         finally:
             # A generator that was left in the middle would else be closed by the garbage collector, in no task at all.
-            close: Any = getattr(deltas, "aclose", None)
-            if close is not None and not self._is_complete:
+            close: Any = None if self._is_complete else getattr(deltas, "aclose", None)
+            if close is not None:
                 await close()
-
-    async def _read_all(self, deltas: AsyncIterator[Delta]) -> None:
-        """The path of every token: no call that is not needed."""
-        turn = self.turn
-        round, attempt = self._request.round, self._request.attempt
-        emit, now, monotonic = self._driver.emit, self._driver.now, self._driver.monotonic
-        keep_text = turn.text_fragments.append
-        child, cancellation = self._child, self._driver.run.cancellation
-        async for delta in deltas:
-            if child.is_given_up or cancellation.is_set:
-                return
-            self.last_sign = monotonic()
-            if isinstance(delta, TextDelta):
-                keep_text(delta.text)
-                emit(Token(ts=now(), text=delta.text, round=round, attempt=attempt))
-            elif isinstance(delta, ReasoningDelta):
-                turn.add_reasoning(delta)
-                emit(ReasoningToken(ts=now(), text=delta.text, round=round, attempt=attempt))
-            else:
-                _add(turn, delta)
-        self._is_complete = True
-        self._driver.news.wake_all()
 
 
 def _add(turn: Turn, delta: ToolCallDelta | UsageDelta | FinishDelta) -> None:

@@ -149,7 +149,7 @@ class ToolBatch:
             group = [plan for plan in behind.pop(0) if not self._stays_open(plan)]
             if not group:
                 continue
-            if self._driver.run.is_cancelled:
+            if self._driver.is_called_off:
                 return End.cancelled("tools")
             if cap := self._tripped():
                 return End.failed(cap, "budget-exhausted")
@@ -223,7 +223,7 @@ class ToolBatch:
         start = driver.start if self._is_ask_async else driver.start_in_thread
         child = start(lambda: ask(interrupt), f"ask {interrupt.id}")
         await driver.wait(lambda: child.ended is not None)
-        if driver.run.is_cancelled or child.ended is None:
+        if driver.is_called_off or child.ended is None:
             child.give_up()
             return End.cancelled("asking")
         entry = self._entry_said(child.ended, interrupt)
@@ -309,7 +309,7 @@ class ToolBatch:
             if stopped:
                 return stopped[0]
             running[:] = [run for run in running if run.ended is None]
-            if running and self._driver.run.is_cancelled:
+            if running and self._driver.is_called_off:
                 return End.cancelled("tools")
             for run in self._overdue(running):
                 running.remove(run)

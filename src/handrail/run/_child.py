@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
 from handrail.run._loops import Children, cancelled_class, is_cancelled_from_outside
@@ -27,16 +28,24 @@ _logger = logging.getLogger("handrail.run")
 class Child(Generic[T]):
     """A piece of work in a task: `ended` is how it ended, None until then; `on_end` is called when that is known.
 
-    An exception that is no `Exception` is how it ended, too: it is for the driver to let it through to its host.
+    An exception that is no `Exception` is how it ended, too: it is for the driver to let it through to its host. The
+    work is done in `section`, which is the driver's `work(name)`.
     """
 
-    __slots__ = ("_cancel", "_name", "_on_end", "_work", "ended", "is_given_up")
+    __slots__ = ("_cancel", "_name", "_on_end", "_section", "_work", "ended", "is_given_up")
 
     def __init__(
-        self, children: Children, work: Callable[[], Awaitable[T]], *, name: str, on_end: Callable[[], object]
+        self,
+        children: Children,
+        work: Callable[[], Awaitable[T]],
+        *,
+        name: str,
+        section: AbstractContextManager[object],
+        on_end: Callable[[], object],
     ) -> None:
         self._work = work
         self._name = name
+        self._section = section
         self._on_end = on_end
         self.ended: Ended[T] | None = None
         self.is_given_up = False
@@ -52,7 +61,8 @@ class Child(Generic[T]):
         if self.is_given_up:
             return
         try:
-            ended: Ended[T] = Ended(await self._work(), None)
+            with self._section:
+                ended: Ended[T] = Ended(await self._work(), None)
         except GeneratorExit:
             raise
         except BaseException as error:
