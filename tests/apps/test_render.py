@@ -101,7 +101,7 @@ def test_an_attempt_that_showed_nothing_retracts_nothing() -> None:
 @pytest.mark.parametrize(
     ("changed", "ending"),
     [
-        ({"disposition": "advance", "backoff": None}, "connection lost; going on to the next model\n"),
+        ({"disposition": "advance", "backoff": None}, "connection lost; giving up on this model\n"),
         ({"disposition": "abort", "backoff": None}, "connection lost\n"),
         ({"disposition": "retry-same", "backoff": None}, "connection lost; trying again\n"),
     ],
@@ -173,6 +173,17 @@ def test_remarks_interrupt_a_line_and_are_told() -> None:
         "half\nwarning: odd\nlimit max-rounds reached: 3 of 3\nyou: and now?\n"
         "waits for an answer: Delete it?\nevery backend failed\n"
     )
+
+
+def test_a_run_that_failed_with_its_attempts_does_not_say_so_twice() -> None:
+    shown = pieces(
+        ev.RoundStarted(round=1), attempt(), failed(), ev.RunFailed(error="every backend failed", attempts=())
+    )
+    assert "every backend failed" not in text_of(shown)
+    shown = pieces(failed(), ev.RunFailed(error="the cap is 50", attempts=(), reason="completion-truncated"))
+    assert text_of(shown).endswith("the cap is 50\n")
+    shown = pieces(failed(), ev.RoundStarted(round=2), ev.RunFailed(error="boom", attempts=()))
+    assert text_of(shown).endswith("boom\n")
 
 
 def test_rounds_stand_apart() -> None:

@@ -8,17 +8,18 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.aimock import running as aimock
+from typer.testing import CliRunner
 
-pytestmark = pytest.mark.slow  # every test starts an interpreter
+from handrail.apps.cli import app
 
 KEY = "sk-not-a-real-key-1234567890"
 
@@ -38,6 +39,8 @@ ANSWERS: list[dict[str, Any]] = [
     {"match": {"userMessage": "broken", "sequenceIndex": 1}, "response": {"content": "Whole this time."}},
     {"match": {"userMessage": "locked"}, "response": {
         "status": 401, "error": {"message": "Incorrect API key", "type": "invalid_request_error"}}},
+    {"match": {"userMessage": "lost"}, "response": {
+        "status": 404, "error": {"message": "The model does not exist", "type": "invalid_request_error"}}},
     {"match": {"userMessage": "junk"}, "response": {"content": "never seen"}, "chaos": {"malformedRate": 1.0}},
     {"match": {"userMessage": "hostile"}, "response": {"content": "\x1b[2Jgone\x1b]0;title\x07 \u202eback"}},
     {"match": {"userMessage": "slow"}, "response": {"content": "one two three four five six seven"}, "chunkSize": 4,
@@ -67,53 +70,42 @@ class Done(NamedTuple):
 @pytest.fixture(scope="module")
 def server(peers: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The base URL of a running aimock."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed")
     answers = tmp_path_factory.mktemp("aimock") / "answers.json"
     answers.write_text(json.dumps({"fixtures": ANSWERS}))
-    program = peers / "node_modules/@copilotkit/aimock/dist/cli.js"
-    command = [node, str(program), "--port", "0", "--strict", "--fixtures", str(answers)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        try:
-            assert process.stdout is not None
-            for line in process.stdout:
-                if found := re.search(r"listening on (http://\S+)", line):
-                    yield f"{found[1]}/v1"
-                    break
-            else:
-                pytest.fail("aimock did not start")
-        finally:
-            process.kill()
+    with aimock(peers, answers) as mock:
+        yield mock.url
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Where the command is called: a folder with a module of tools."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the command is called: a folder with a module of tools, and a key in the environment."""
     (tmp_path / "mytools.py").write_text(TOOLS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "mytools", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     return tmp_path
 
 
-def command(*args: str) -> list[str]:
-    return [sys.executable, "-m", "handrail", *args]
+def handrail(*args: str) -> Done:
+    """The command in this process."""
+    result = CliRunner().invoke(app, args)
+    return Done(result.exit_code, result.stdout, result.stderr)
 
 
-def environment(**changed: str) -> Mapping[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
-    return {**kept, "OPENAI_API_KEY": KEY, **changed}
+def process(*args: str) -> subprocess.Popen[bytes]:
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "handrail", *args]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def handrail(*args: str, folder: Path, **env: str) -> Done:
-    done = subprocess.run(command(*args), cwd=folder, env=environment(**env), capture_output=True, timeout=50)
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def asked(text: str, server: str, folder: Path, *more: str) -> Done:
-    return handrail("run", text, "--model", "openai:fake-model", "--base-url", server, *more, folder=folder)
+def asked(text: str, server: str, *more: str) -> Done:
+    return handrail("run", text, "--model", "openai:fake-model", "--base-url", server, *more)
 
 
 def test_plain_text(server: str, folder: Path) -> None:
-    done = asked("plain", server, folder)
+    done = asked("plain", server)
     assert (done.code, done.err) == (0, "")
     assert "\nHello from the model: café ✓\n" in done.out
     assert re.fullmatch(
@@ -122,7 +114,7 @@ def test_plain_text(server: str, folder: Path) -> None:
 
 
 def test_a_tool_call_and_its_follow_up(server: str, folder: Path) -> None:
-    done = asked("weather", server, folder, "--tools", "mytools")
+    done = asked("weather", server, "--tools", "mytools")
     assert (done.code, done.err) == (0, "")
     assert '→ get_weather {"city":"Oslo"}\n' in done.out
     assert "← get_weather 7 degrees in Oslo\n" in done.out
@@ -131,7 +123,7 @@ def test_a_tool_call_and_its_follow_up(server: str, folder: Path) -> None:
 
 
 def test_a_429_is_waited_for_as_long_as_it_says(server: str, folder: Path) -> None:
-    done = asked("busy", server, folder)
+    done = asked("busy", server)
     assert (done.code, done.err) == (0, "")
     assert "attempt 1 failed: " in done.out
     assert "429" in done.out
@@ -140,7 +132,7 @@ def test_a_429_is_waited_for_as_long_as_it_says(server: str, folder: Path) -> No
 
 
 def test_a_connection_cut_in_mid_stream_is_retracted_and_tried_again(server: str, folder: Path) -> None:
-    done = asked("broken", server, folder)
+    done = asked("broken", server)
     assert (done.code, done.err) == (0, "")
     assert re.search(r"\n✗ retracted: This wi", done.out)
     assert "\nround 1, attempt 2 · fake-model\nWhole this time.\n" in done.out
@@ -148,7 +140,7 @@ def test_a_connection_cut_in_mid_stream_is_retracted_and_tried_again(server: str
 
 
 def test_a_refused_key_fails_at_once_and_is_not_shown(server: str, folder: Path) -> None:
-    done = asked("locked", server, folder)
+    done = asked("locked", server)
     assert (done.code, done.err) == (1, "")
     assert "Incorrect API key" in done.out
     assert "OPENAI_API_KEY" in done.out
@@ -157,8 +149,9 @@ def test_a_refused_key_fails_at_once_and_is_not_shown(server: str, folder: Path)
     assert done.last_line.startswith("failed · 1 round · tokens unknown · cost unknown · ")
 
 
+@pytest.mark.slow
 def test_a_body_of_junk_is_a_failed_attempt_and_not_an_empty_answer(server: str, folder: Path) -> None:
-    done = asked("junk", server, folder)
+    done = asked("junk", server)
     assert (done.code, done.err) == (1, "")
     assert "attempt 1 failed: " in done.out
     assert "Does http://127.0.0.1" in done.out
@@ -166,14 +159,14 @@ def test_a_body_of_junk_is_a_failed_attempt_and_not_an_empty_answer(server: str,
 
 
 def test_control_sequences_of_a_model_are_shown(server: str, folder: Path) -> None:
-    done = asked("hostile", server, folder)
+    done = asked("hostile", server)
     assert done.code == 0
     assert "\x1b" not in done.out
     assert r"\x1b[2Jgone\x1b]0;title\x07 \u202eback" in done.out
 
 
 def test_json_lines_end_with_the_outcome(server: str, folder: Path) -> None:
-    done = asked("weather", server, folder, "--tools", "mytools:get_weather", "--json")
+    done = asked("weather", server, "--tools", "mytools:get_weather", "--json")
     assert (done.code, done.err) == (0, "")
     *events, outcome = [json.loads(line) for line in done.out.splitlines()]
     assert [event["seq"] for event in events] == list(range(len(events)))
@@ -184,19 +177,17 @@ def test_json_lines_end_with_the_outcome(server: str, folder: Path) -> None:
     assert [message["role"] for message in outcome["messages"]] == ["user", "assistant", "tool", "assistant"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_middle_of_an_answer(server: str, folder: Path) -> None:
-    args = command("run", "slow", "--model", "openai:fake-model", "--base-url", server)
-    with subprocess.Popen(
-        args, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
+    with process("run", "slow", "--model", "openai:fake-model", "--base-url", server) as running:
+        assert running.stdout is not None
         seen = b""
         while b"one" not in seen:
-            seen += os.read(process.stdout.fileno(), 100)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+            seen += os.read(running.stdout.fileno(), 100)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
     lines = out.decode().splitlines()
-    assert (process.returncode, err) == (130, b"")
+    assert (running.returncode, err) == (130, b"")
     assert any(line.startswith("✗ retracted: one") for line in lines)
     assert lines[-1].startswith("cancelled by Ctrl-C · 1 round · ")
     assert lines[-1].endswith(" · drained")
@@ -216,42 +207,53 @@ MISTAKES = [
 def test_a_mistake_is_one_or_two_lines_and_exit_code_2(args: list[str], said: str, folder: Path) -> None:
     (folder / "broken.py").write_text("1 / 0\n")
     (folder / "twice.py").write_text(TOOLS + "\ntools = [get_weather, get_weather]\n")
-    done = handrail(*args, folder=folder)
+    done = handrail(*args)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
     assert done.err.startswith("handrail: ")
     assert len(done.err.splitlines()) <= 2
 
 
-def test_no_key_and_no_server_is_a_mistake(folder: Path) -> None:
-    done = handrail("run", "hi", "--model", "openai:m", folder=folder, OPENAI_API_KEY="")
+def test_no_key_and_no_server_is_a_mistake(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    done = handrail("run", "hi", "--model", "openai:m")
     assert done.code == 2
     assert "Set OPENAI_API_KEY" in done.err
 
 
 def test_a_traceback_is_shown_when_asked_for(folder: Path) -> None:
     (folder / "broken.py").write_text("1 / 0\n")
-    done = handrail("run", "hi", "--model", "openai:m", "--tools", "broken", "--debug", folder=folder)
+    done = handrail("run", "hi", "--model", "openai:m", "--tools", "broken", "--debug")
     assert done.code == 2
     assert "Traceback" in done.err
     assert "ZeroDivisionError" in done.err
 
 
+@pytest.mark.slow
 def test_a_refused_connection_says_where_it_knocked(folder: Path) -> None:
-    done = asked("hi", "http://127.0.0.1:9/v1", folder)
+    done = asked("hi", "http://127.0.0.1:9/v1")
     assert (done.code, done.err) == (1, "")
     assert "Is the server running, and is --base-url right? It was http://127.0.0.1:9/v1." in done.out
     assert done.last_line.startswith("failed · 1 round · ")
 
 
-def test_a_wrong_path_says_what_the_right_one_looks_like(server: str, folder: Path) -> None:
-    done = asked("plain", server.removesuffix("/v1") + "/nothing/here", folder)
+def test_an_unknown_model_or_path_says_what_to_look_at(server: str, folder: Path) -> None:
+    done = asked("lost", server)
     assert done.code == 1
-    assert "Most end in /v1" in done.out
+    assert f"Is the model's name right, and the path of --base-url? Most end in /v1; it was {server}." in done.out
 
 
-def test_a_missing_extra_is_named(folder: Path) -> None:
-    (folder / "openai.py").write_text("raise ModuleNotFoundError('No module named openai', name='openai')\n")
-    done = handrail("run", "hi", "--model", "openai:m", folder=folder, PYTHONPATH=str(folder))
+def test_a_missing_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "handrail.backends.openai", raising=False)
+    monkeypatch.setitem(sys.modules, "openai", None)
+    done = handrail("run", "hi", "--model", "openai:m")
     assert done.code == 2
-    assert "pip install 'handrail[openai]'" in done.err
+    assert "handrail[openai]" in done.err
+
+
+@pytest.mark.slow
+def test_the_installed_command_from_end_to_end(server: str, folder: Path) -> None:
+    with process("run", "weather", "--model", "openai:m", "--base-url", server, "--tools", "mytools") as running:
+        out, err = running.communicate(timeout=50)
+    assert (running.returncode, err) == (0, b"")
+    assert out.decode().splitlines()[-1].startswith("completed · 2 rounds · ")

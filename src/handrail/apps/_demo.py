@@ -31,7 +31,11 @@ def demo(*, as_json: bool) -> int:
     """Run the script and show it; returns the exit code."""
     backend = ScriptedBackend(
         [
-            [*_spoken("Bergen is known for its sunshine, so you can saf"), fail("connection", message="reset by peer")],
+            [
+                *_spoken("Bergen is known for its sunshine, so you can saf"),
+                usage(prompt=61, completion=12),
+                fail("connection", message="reset by peer"),
+            ],
             [
                 *_spoken("Better to look than to guess.", as_=reasoning),
                 *_spoken("Let me look at the forecast."),

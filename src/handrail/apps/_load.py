@@ -50,8 +50,8 @@ def load_tools(name: str) -> Sequence[AnyTool]:
     """
     found: Any = load(name)
     if ":" not in name:
-        made = [value for value in vars(found).values() if isinstance(value, Tool)]
-        found = getattr(found, "tools", made)
+        named: dict[str, Any] = found.__dict__
+        found = named.get("tools", [value for value in named.values() if isinstance(value, Tool)])
     listed = cast("Sequence[AnyTool]", found if isinstance(found, (list, tuple)) else [found])
     if not listed:
         raise UsageError(

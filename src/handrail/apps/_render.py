@@ -54,6 +54,7 @@ class Screen:
         self.rounds = 0
         self._flowing: Style | None = None  # what the unfinished line at the bottom is made of
         self._standing: list[str] = []  # text that was shown and is not committed yet
+        self._has_told_failure = False  # of an attempt of the round at hand
 
     def show(self, event: RunEvent) -> Iterator[Piece]:
         """What `event` adds."""
@@ -62,6 +63,7 @@ class Screen:
                 if self.rounds:
                     yield Piece("\n", "note")
                 self.rounds = number
+                self._has_told_failure = False
             case AttemptStarted():
                 again = f", attempt {event.attempt}" if event.attempt > 1 else ""
                 yield from self._line(f"round {event.round}{again} · {one_line(event.model)}", "note")
@@ -73,6 +75,7 @@ class Screen:
             case AttemptFailed():
                 yield from self._retract()
                 if event.error_class != "cancelled":
+                    self._has_told_failure = True
                     yield from self._line(_failure(event), "warning")
             case TurnDiscarded():
                 yield from self._retract()
@@ -111,7 +114,7 @@ class Screen:
                     yield from self._line(
                         f"waits for an answer: {one_line(interrupt.message or interrupt.id)}", "warning"
                     )
-            case RunFailed(error=error):
+            case RunFailed(error=error, reason=reason) if reason or not self._has_told_failure:
                 yield from self._line(clipped(visible(error), 600), "error")
             case _:
                 pass
@@ -195,7 +198,7 @@ def _failure(event: AttemptFailed) -> str:
         case "retry-same":
             next_step = "; trying again" + (f" in {event.backoff:.1f} s" if event.backoff else "")
         case "advance":
-            next_step = "; going on to the next model"
+            next_step = "; giving up on this model"
         case _:
             next_step = ""
     return f"  attempt {event.attempt} failed: {clipped(one_line(event.error), 300)}{next_step}"

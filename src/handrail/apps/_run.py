@@ -38,8 +38,8 @@ def _backend(model: str, base_url: str | None) -> Backend:
 def _openai(name: str, base_url: str | None) -> Backend:
     try:
         from handrail.backends.openai import OpenAIBackend
-    except ModuleNotFoundError as missing:
-        raise UsageError(f"{missing.name} is not installed: pip install 'handrail[openai]'") from missing
+    except ImportError as missing:
+        raise UsageError(f"{missing}.") from missing
     key = os.environ.get("OPENAI_API_KEY")
     if not key and not base_url:
         raise UsageError("There is no key. Set OPENAI_API_KEY, or name a server that needs none with --base-url.")
