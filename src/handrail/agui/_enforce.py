@@ -1,25 +1,26 @@
 """Payload to event: shapes enforced, in one pass where nothing can be wrong and in a walk where something may be.
 
-The plain pass is pydantic's, in compiled code: strict, nothing unknown, aliases only. What it lets through and the
-rules would not is null in an optional field, a constant left out, and numbers inside opaque data that no other peer
-reads. So its event stands only if every field that was given holds a string, a whole number or a flag and every
-required one was given: that is each delta of a stream. All else is walked by the table of shapes, which alone decides.
+The quick pass is pydantic's, in compiled code: strict, nothing unknown, aliases only. What it lets through and the
+rules would not is null in an optional field, a constant left out, and in opaque data numbers and nesting that no other
+peer reads. So its event stands if every field that was given holds a string, a whole number or a flag, which is each
+delta of a stream; or if the text of the payload has none of all that in it. Everything else is walked by the table of
+shapes, which alone decides.
 """
 
 from __future__ import annotations
 
 from typing import Any, cast
 
-from ag_ui.core import Event
+from ag_ui.core import Event, MessagesSnapshotEvent, RunStartedEvent
 from pydantic import TypeAdapter, ValidationError
 
-from handrail.agui._json import excerpt
+from handrail.agui._json import excerpt, is_doubtful
 from handrail.agui._shape_table import EVENT_SHAPES
 from handrail.agui._shapes import UNKNOWN, Choice, Constant, Malformed, Reading, Text
 from handrail.agui._warnings import WarningRecord, WarningSink
 from handrail.errors import RemoteProtocolError
 
-__all__ = ["plain_event", "read_event"]
+__all__ = ["quick_event", "read_event"]
 
 _validate_json = TypeAdapter[Event](Event).validator.validate_json
 _PLAIN = frozenset({str, int, bool})
@@ -31,21 +32,26 @@ _ALWAYS_PLAIN: dict[type, frozenset[str]] = {
     )
     for record in EVENT_SHAPES.values()
 }
+_HOLD_CALLS = frozenset[type]({MessagesSnapshotEvent, RunStartedEvent})
+"""Inside them is a constant that the quick pass would let be absent: `type` of a tool call."""
 
 
-def plain_event(payload: bytes) -> Event | None:
-    """The event, if the payload is the whole of a plain one; None says nothing about the payload."""
+def quick_event(payload: bytes) -> Event | None:
+    """The event of a payload that is right and can be read in one way only; None says nothing about the payload."""
     try:
-        event: Any = _validate_json(payload, strict=True, extra="forbid", by_alias=True, by_name=False)
+        event: Event = _validate_json(payload, strict=True, extra="forbid", by_alias=True, by_name=False)
     except ValidationError:
         return None
-    given, always = event.__pydantic_fields_set__, _ALWAYS_PLAIN[type(event)]
+    kind = type(event)
+    given, always = event.__pydantic_fields_set__, _ALWAYS_PLAIN[kind]
     if given == always:
         return event
+    if not given > always:
+        return None
     values = event.__dict__
-    if given > always and all(type(values[name]) in _PLAIN for name in given - always):
+    if all(type(values[name]) in _PLAIN for name in given - always):
         return event
-    return None
+    return None if kind in _HOLD_CALLS or b"null" in payload or is_doubtful(payload) else event
 
 
 def read_event(payload: dict[str, Any], warn: WarningSink, *, null_is_absent: bool = False) -> Event | None:

@@ -6,7 +6,7 @@ A payload goes the whole way before the next is looked at, also when both came i
 together: if one event of it is refused, none of it is applied. After a refusal nothing further is judged, and what was
 applied before stays. Nothing here raises for what a peer did: the verdict has it.
 
-Most payloads are deltas, and they take the plain pass (`_enforce`) instead of JSON, translation and shapes.
+Most payloads are deltas, and take the quick pass (`_enforce`) instead of JSON, translation and shapes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ag_ui.core import Event, Message, RunErrorEvent, RunFinishedEvent, RunStart
 
 from handrail.agui._chunks import CHUNKS, ChunkExpansion
 from handrail.agui._compat import LegacyEvents, version_warning
-from handrail.agui._enforce import plain_event, read_event
+from handrail.agui._enforce import quick_event, read_event
 from handrail.agui._fold import Fold
 from handrail.agui._json import decode_utf8, excerpt, parse_json
 from handrail.agui._sse import EventStreamFraming
@@ -153,7 +153,7 @@ class Inbound:
             self._warn(said)
 
     def _read_bytes(self, payload: bytes) -> Event | None:
-        return plain_event(payload) or self._read_object(self._decode(payload))
+        return quick_event(payload) or self._read_object(self._decode(payload))
 
     def _read_object(self, payload: Any) -> Event | None:
         _check_payload(payload, self._index)

@@ -18,7 +18,7 @@ from typing import Any, NoReturn, cast
 
 from pydantic_core import from_json
 
-__all__ = ["MAX_DEPTH", "decode_utf8", "encode_json", "encode_text", "excerpt", "parse_json"]
+__all__ = ["MAX_DEPTH", "decode_utf8", "encode_json", "encode_text", "excerpt", "is_doubtful", "parse_json"]
 
 MAX_DEPTH = 200
 _EXCERPT = 200
@@ -39,6 +39,11 @@ def parse_json(text: bytes) -> Any:
     if _MAY_OVERFLOW.search(text) and any(map(isinf, _floats(value))):
         raise ValueError("a number overflows")
     return value
+
+
+def is_doubtful(text: bytes) -> bool:
+    """Whether JSON text may hold what `parse_json` refuses and a parser of another make takes; False is certain."""
+    return b"NaN" in text or b"Infinity" in text or _MAY_OVERFLOW.search(text) is not None or _is_too_deep(text)
 
 
 def decode_utf8(text: bytes) -> tuple[bytes, bool]:
