@@ -9,6 +9,7 @@ shapes, which alone decides.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any, cast
 
 from ag_ui.core import Event, MessagesSnapshotEvent, RunStartedEvent
@@ -24,7 +25,7 @@ __all__ = ["quick_event", "read_event"]
 
 _validate_json = TypeAdapter[Event](Event).validator.validate_json
 _PLAIN = frozenset({str, int, bool})
-_ALWAYS_PLAIN: dict[type, frozenset[str]] = {
+_ALWAYS_PLAIN: dict[type, Set[str]] = {
     record.model: frozenset(
         slot.name
         for slot in record.fields.values()
