@@ -180,7 +180,9 @@ def test_a_run_that_failed_with_its_attempts_does_not_say_so_twice() -> None:
         ev.RoundStarted(round=1), attempt(), failed(), ev.RunFailed(error="every backend failed", attempts=())
     )
     assert "every backend failed" not in text_of(shown)
-    shown = pieces(failed(), ev.RunFailed(error="the cap is 50", attempts=(), reason="completion-truncated"))
+    shown = pieces(failed(error="cut"), ev.RunFailed(error="cut", attempts=(), reason="completion-truncated"))
+    assert text_of(shown).count("cut") == 1
+    shown = pieces(failed(), ev.RunFailed(error="the cap is 50", attempts=(), reason="budget-exhausted"))
     assert text_of(shown).endswith("the cap is 50\n")
     shown = pieces(failed(), ev.RoundStarted(round=2), ev.RunFailed(error="boom", attempts=()))
     assert text_of(shown).endswith("boom\n")

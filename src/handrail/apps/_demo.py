@@ -50,7 +50,7 @@ def demo(*, as_json: bool) -> int:
         model="scripted",
     )
     if not as_json:
-        print("A scripted agent, with no key and no network. It breaks off once. Ctrl-C cancels.\n")
+        print("A scripted agent: no key, no network. Ctrl-C cancels, a second one leaves.\n")
         print(f"you: {_QUESTION}")
     loop = Loop(backends=[backend], tools=[forecast], budget=Budget(), retry=RetryPolicy(backoff_cap=1.0))
     return watch(loop.run(_QUESTION), as_json=as_json)

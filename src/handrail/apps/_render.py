@@ -54,7 +54,7 @@ class Screen:
         self.rounds = 0
         self._flowing: Style | None = None  # what the unfinished line at the bottom is made of
         self._standing: list[str] = []  # text that was shown and is not committed yet
-        self._has_told_failure = False  # of an attempt of the round at hand
+        self._told: str | None = None  # the last failure of an attempt in the round at hand
 
     def show(self, event: RunEvent) -> Iterator[Piece]:
         """What `event` adds."""
@@ -63,7 +63,7 @@ class Screen:
                 if self.rounds:
                     yield Piece("\n", "note")
                 self.rounds = number
-                self._has_told_failure = False
+                self._told = None
             case AttemptStarted():
                 again = f", attempt {event.attempt}" if event.attempt > 1 else ""
                 yield from self._line(f"round {event.round}{again} · {one_line(event.model)}", "note")
@@ -75,7 +75,7 @@ class Screen:
             case AttemptFailed():
                 yield from self._retract()
                 if event.error_class != "cancelled":
-                    self._has_told_failure = True
+                    self._told = event.error
                     yield from self._line(_failure(event), "warning")
             case TurnDiscarded():
                 yield from self._retract()
@@ -114,7 +114,7 @@ class Screen:
                     yield from self._line(
                         f"waits for an answer: {one_line(interrupt.message or interrupt.id)}", "warning"
                     )
-            case RunFailed(error=error, reason=reason) if reason or not self._has_told_failure:
+            case RunFailed(error=error) if self._told is None or (event.reason and error != self._told):
                 yield from self._line(clipped(visible(error), 600), "error")
             case _:
                 pass

@@ -67,8 +67,6 @@ class Terminal:
 
     def _end(self, outcome: Outcome | None, running: Sequence[str], asked: bool, hint: str | None) -> None:
         self._write(self._screen.end_line())
-        if asked and self._console.is_terminal:
-            self._write([Piece("\n", "note")])  # the terminal itself has written ^C
         if hint:
             self._write([Piece(hint + "\n", "note")])
         self._write([last_line(outcome, rounds=self._screen.rounds, running=running, asked=asked)])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
@@ -21,6 +20,7 @@ from handrail.run import Outcome, Run
 __all__ = ["watch"]
 
 _EXIT_CODES = {"completed": 0, "failed": 1, "cancelled": 130}
+_STDOUT = 1
 _DRAIN_GRACE = 0.5  # seconds; closing a connection takes a moment, a stuck tool takes for ever
 
 
@@ -66,6 +66,8 @@ def _ctrl_c_cancels(run: Run[RunEvent]) -> Generator[None]:
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         nonlocal pressed
+        if os.isatty(_STDOUT):
+            os.write(_STDOUT, b"\n")  # the terminal has written ^C into the line
         if pressed:
             raise _SecondCtrlC
         pressed = True
@@ -81,5 +83,5 @@ def _ctrl_c_cancels(run: Run[RunEvent]) -> Generator[None]:
 def _drop_output() -> None:
     """Nobody reads standard output any more: what is left in its buffer has to go somewhere without a complaint."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, _STDOUT)
     os.close(nowhere)
