@@ -4,10 +4,6 @@
 here: its own reader leaves generators suspended at "[DONE]", which trio complains about, and builds models of chunks
 without validating them.
 
-*One client per event loop.* An HTTP client belongs to the loop it was made in. Each is made at its first use there and
-lives in a suspended generator: asyncio and trio both close what is suspended when they end, so a program that never
-calls `aclose()` leaves no connection behind.
-
 *Leaving a stream.* What is left of the body is read inside a scope that ends at once, or, behind "[DONE]", after a
 moment in which the body normally ends and its connection becomes free for the next request. Every generator between
 here and the socket is thus left by its end or by an exception, and none is left suspended.
@@ -19,17 +15,17 @@ import contextlib
 import inspect
 import json
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, cast
 
 import anyio
-from anyio.lowlevel import RunVar
 
 from handrail.agui._sse import EventStreamFraming
 from handrail.backends._openai_chunks import OVERFLOW, deltas_of
 from handrail.backends._openai_messages import messages_out, tools_out
+from handrail.backends._per_loop import PerLoop
 from handrail.errors import BackendError, RemoteDecodeError
 from handrail.loop._backend import BackendRequest, Delta
 
@@ -96,9 +92,8 @@ class OpenAIBackend:
         self.model = model
         self.max_tokens = max_tokens
         self._base_url = base_url
-        self._api_key = api_key
         self._given = None if client is None else client.with_options(max_retries=0)
-        self._made: RunVar[AsyncGenerator[openai.AsyncOpenAI, None] | None] = RunVar("openai client", None)
+        self._made = PerLoop(lambda: openai.AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0))
         self._options = _with_usage(options)
 
     def stream(self, request: BackendRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
@@ -107,24 +102,16 @@ class OpenAIBackend:
 
     async def aclose(self) -> None:
         """Close the client that was made in this event loop, if any; the next request makes another."""
-        made = self._made.get()
-        self._made.set(None)
-        if made is not None:
-            await made.aclose()
+        await self._made.aclose()
 
     async def client(self) -> openai.AsyncOpenAI:
         """The client for this event loop. Raises `BackendError` of kind "misuse" without a key to make one with."""
         if self._given is not None:
             return self._given
-        made = self._made.get()
-        if made is None:
-            try:
-                client = openai.AsyncOpenAI(base_url=self._base_url, api_key=self._api_key, max_retries=0)
-            except openai.OpenAIError as error:
-                raise BackendError(str(error), "misuse") from error
-            made = _until_the_loop_ends(client)
-            self._made.set(made)
-        return await made.asend(None)
+        try:
+            return await self._made.get()
+        except openai.OpenAIError as error:
+            raise BackendError(str(error), "misuse") from error
 
     def request_of(self, request: BackendRequest) -> dict[str, Any]:
         """What is sent for `request`."""
@@ -215,14 +202,6 @@ class _Stream:
             if not isinstance(chunk, dict):
                 raise ValueError(f"a chunk of the stream is no object: {data[:80]!r}")
             self._ready.extend(deltas_of(cast("dict[str, Any]", chunk)))
-
-
-async def _until_the_loop_ends(client: openai.AsyncOpenAI) -> AsyncGenerator[openai.AsyncOpenAI, None]:
-    try:
-        while True:
-            yield client
-    finally:
-        await client.close()
 
 
 def _check_options(options: dict[str, Any]) -> None:
