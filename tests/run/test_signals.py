@@ -174,6 +174,26 @@ def test_sections_and_cancel_from_a_finaliser_at_every_place(scenario: Callable[
     assert everywhere(scenario, handler) > 10
 
 
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_what_is_seen_at_every_place_is_never_half_done(scenario: Callable[[Scene], None]) -> None:
+    """R-24, R-70, R-3: whoever looks at any moment and sees the terminal event, or `drained`, sees the result."""
+    seen: list[tuple[bool, bool, bool]] = []
+
+    def looking(scene: Scene) -> Callable[[], object]:
+        def look() -> None:
+            ended = any(event.ends for event in scene.run.events.so_far())
+            drained = scene.run.drained.is_set
+            seen.append((ended, drained, scene.run.result.is_set))
+            assert scene.run.is_done is scene.run.result.is_set
+            assert repr(scene.run)
+
+        return look
+
+    everywhere(scenario, looking)
+    assert all(result for ended, drained, result in seen if ended or drained)
+    assert len(set(seen)) > 1
+
+
 def test_a_finish_from_a_finaliser_at_every_place() -> None:
     """R-84, R-1: two ends, one of them inside the other; one wins, and everybody is told the truth."""
     place, outer_won, inner_won = 0, 0, 0
