@@ -12,9 +12,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.agui.documents import Schema, bytes_of, corrupted
+from tests.agui.effort import effort
 from tests.conftest import SHARED
 
 from handrail.agui._enforce import quick_event, read_event
@@ -28,7 +29,6 @@ from handrail.errors import RemoteProtocolError
 PATH = SHARED / "conformance" / "schema.json"
 NEW_IN_1_1 = frozenset({"encryptedValueType"})
 pytestmark = pytest.mark.skipif(not PATH.is_file(), reason="the shared inputs are not beside this checkout")
-SETTINGS = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 @functools.cache
@@ -64,7 +64,7 @@ def read(document: dict[str, Any]) -> tuple[Any, list[WarningRecord], RemoteProt
     return (None if event is None else event.model_dump(by_alias=True, exclude_unset=True, mode="json")), warnings, None
 
 
-@SETTINGS
+@effort(100)
 @given(EVENTS)
 def test_every_event_of_the_schema_passes_unchanged(document: dict[str, Any]) -> None:
     """P-98, P-20: the dump is the document, no warning is given, and the schema agrees that it is valid."""
@@ -76,7 +76,7 @@ def test_every_event_of_the_schema_passes_unchanged(document: dict[str, Any]) ->
     assert event is None or json_equal(event.model_dump(by_alias=True, exclude_unset=True, mode="json"), document)
 
 
-@settings(SETTINGS, max_examples=250)
+@effort(250)
 @given(corrupted(EVENTS))
 def test_a_damaged_event_is_stripped_or_refused(document: dict[str, Any]) -> None:
     """P-98, P-21: what the schema takes passes quietly; what it does not take never gets through in silence."""
@@ -93,7 +93,7 @@ def test_a_damaged_event_is_stripped_or_refused(document: dict[str, Any]) -> Non
         assert is_valid(dumped), dumped
 
 
-@settings(SETTINGS, max_examples=250)
+@effort(250)
 @given(corrupted(EVENTS) | EVENTS)
 def test_the_quick_pass_gives_what_the_walk_gives(document: dict[str, Any]) -> None:
     """F-2, P-20: wherever it gives an event at all, and without a warning."""
@@ -105,7 +105,7 @@ def test_the_quick_pass_gives_what_the_walk_gives(document: dict[str, Any]) -> N
         assert walked.model_dump_json() == event.model_dump_json()
 
 
-@SETTINGS
+@effort(100)
 @given(EVENTS, st.data())
 def test_an_unknown_key_goes_and_nothing_else(document: dict[str, Any], data: st.DataObject) -> None:
     """P-21: of any closed object; the path of the warning is its place."""
@@ -117,7 +117,7 @@ def test_an_unknown_key_goes_and_nothing_else(document: dict[str, Any], data: st
     assert json_equal(dumped, document)
 
 
-@SETTINGS
+@effort(100)
 @given(EVENTS, st.data())
 def test_every_required_field_is_required(document: dict[str, Any], data: st.DataObject) -> None:
     """P-21, P-23: each one, by the schema's own list; without it the event is refused at its path."""
@@ -130,7 +130,7 @@ def test_every_required_field_is_required(document: dict[str, Any], data: st.Dat
         assert error.path == f"/{key}"
 
 
-@SETTINGS
+@effort(100)
 @given(INPUTS)
 def test_every_input_of_the_schema_passes_in_both_directions(document: dict[str, Any]) -> None:
     """P-98, P-25, P-79: read quietly and unchanged, and sent as the schema has it."""
@@ -141,7 +141,7 @@ def test_every_input_of_the_schema_passes_in_both_directions(document: dict[str,
     assert json_equal({key: sent[key] for key in given}, given)
 
 
-@SETTINGS
+@effort(100)
 @given(corrupted(INPUTS))
 def test_a_damaged_input_is_stripped_or_refused(document: dict[str, Any]) -> None:
     """P-98, P-79: what comes out is valid by the schema."""
