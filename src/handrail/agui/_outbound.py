@@ -1,0 +1,381 @@
+"""What a loop says, as AG-UI events (section 9 of the protocol rules): one table from one event to the others.
+
+A client sees text while it is made, and a loop may take it back: an attempt fails in mid-sentence, a turn is discarded.
+On the wire a message cannot be taken back by itself. So what was streamed and is void is closed and *owed*; when the
+next attempt has something to show, a MESSAGES_SNAPSHOT states the thread without it first. If the run ends before that,
+the client keeps what it saw. With `stream="committed"` nothing is shown before it stands, and nothing is ever owed.
+
+Ids on the wire are those of the messages in the outcome: the loop says the id of an answer before its first token, and
+its reasoning is the same id with `:reasoning` behind it.
+
+Everything passes the table of shapes and the verifier before it leaves. The time is not needed; ids for spans come from
+`new_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from ag_ui.core import (
+    AssistantMessage,
+    CustomEvent,
+    Event,
+    Message,
+    MessagesSnapshotEvent,
+    ReasoningEncryptedValueEvent,
+    ReasoningEndEvent,
+    ReasoningMessage,
+    ReasoningMessageContentEvent,
+    ReasoningMessageEndEvent,
+    ReasoningMessageStartEvent,
+    ReasoningStartEvent,
+    RunAgentInput,
+    RunStartedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+    ToolMessage,
+)
+
+from handrail import events as loop
+from handrail.agui._compat import PROTOCOL_VERSION
+from handrail.agui._ending import Ended, ErrorText, ending, internal_error
+from handrail.agui._gate import Gate
+from handrail.agui._text import join, mend
+from handrail.agui._thread import Thread
+from handrail.agui._warnings import WarningRecord, WarningSink
+from handrail.errors import LocalProtocolError
+
+__all__ = ["Outbound", "Streaming"]
+
+Streaming = Literal["live", "committed"]
+_ERROR = {"handrail.error": True}
+
+
+class _Answer:
+    """What is on the wire of one attempt."""
+
+    __slots__ = ("has_reasoning", "has_text", "id", "is_open", "reasoning", "span", "text")
+
+    def __init__(self, message_id: str) -> None:
+        self.id = message_id
+        self.text: list[str] = []
+        self.has_text = self.is_open = False
+        self.reasoning: list[str] = []
+        self.has_reasoning = False
+        self.span: str | None = None
+        """The reasoning span that is open."""
+
+    @property
+    def reasoning_id(self) -> str:
+        return f"{self.id}:reasoning"
+
+
+class Outbound:
+    """One run going out: feed it the loop's events in order, then say how it ended.
+
+    `given` is the input of the run; what it says of the thread is believed. `stream` is "live" or "committed". `warn`
+    is told of what was removed because the protocol does not know it. Every method returns events that passed shapes
+    and order. One that raises `LocalProtocolError` leaves the run to `fail`.
+    """
+
+    def __init__(
+        self,
+        given: RunAgentInput,
+        *,
+        new_id: Callable[[], str],
+        stream: Streaming = "live",
+        warn: WarningSink = lambda record: None,
+    ) -> None:
+        if stream not in ("live", "committed"):
+            raise ValueError(f"stream is 'live' or 'committed', not {stream!r}")
+        self._given = given
+        self._new_id = new_id
+        self._warn = warn
+        self._is_live = stream == "live"
+        self._gate = Gate(given.thread_id, warn)
+        self._thread = Thread(message for message in given.messages if message.role != "activity")
+        self._made: list[Event] = []
+        self._answer: _Answer | None = None
+        self._owed: list[_Answer] = []
+        self._secrets: dict[str, ReasoningEncryptedValueEvent] = {}
+        self._unanswered: dict[str, None] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the terminal event has gone out."""
+        return self._gate.phase in ("finished", "errored")
+
+    def feed(self, event: loop.RunEvent) -> Sequence[Event]:
+        """The AG-UI events that an event of the loop becomes; none for what is the loop's own business."""
+        rule = _RULES.get(type(event))
+        if rule is None or self.is_over:
+            return ()
+        rule(self, event)
+        return self._taken()
+
+    def finish(self, ended: Ended, error_text: ErrorText | None = None) -> Sequence[Event]:
+        """What is left to say when the run has a result, its terminal event last; nothing the second time.
+
+        Closes what is open, sends the results that the outcome has and the wire has not. Where the verifier refuses
+        RUN_FINISHED all the same, RUN_ERROR goes instead.
+        """
+        if self.is_over:
+            return ()
+        try:
+            self._start()
+            self._close()
+            self._send_missing_results(ended.messages)
+            self._emit(ending(self._given, ended, error_text))
+        except (LocalProtocolError, ValueError) as error:
+            self._warn(WarningRecord("outgoing", f"the run could not be brought to its end: {error}"))
+            self._emit(internal_error())
+        return self._taken()
+
+    def fail(self) -> Sequence[Event]:
+        """What is left to say when the run cannot be carried on here: RUN_ERROR, unless the run is over."""
+        if self.is_over:
+            return ()
+        self._close()
+        self._emit(internal_error())
+        return self._taken()
+
+    def _taken(self) -> Sequence[Event]:
+        made, self._made = self._made, []
+        return made
+
+    def _emit(self, event: Event) -> None:
+        self._made.append(self._gate.passed(event))
+
+    def _start(self, event: loop.RunEvent | None = None) -> None:
+        if self._gate.phase == "fresh":
+            given = self._given
+            started = RunStartedEvent(
+                thread_id=given.thread_id,
+                run_id=given.run_id,
+                parent_run_id=given.parent_run_id,
+                protocol_version=PROTOCOL_VERSION,
+            )
+            self._emit(started)
+
+    # -- what is streamed --------------------------------------------------------------------------------------------
+
+    def _attempt_started(self, event: loop.AttemptStarted) -> None:
+        self._answer = _Answer(event.message_id)
+
+    def _token(self, event: loop.Token) -> None:
+        if self._is_live and event.text:
+            answer = self._answer or self._unannounced()
+            self._close_reasoning(answer)
+            self._say(answer, event.text)
+
+    def _reasoning_token(self, event: loop.ReasoningToken) -> None:
+        if self._is_live and event.text:
+            self._think(self._answer or self._unannounced(), event.text)
+
+    def _unannounced(self) -> _Answer:
+        """The answer of a loop that did not say its id before it spoke."""
+        self._answer = _Answer(self._new_id())
+        return self._answer
+
+    def _say(self, answer: _Answer, text: str) -> None:
+        self._open_text(answer)
+        answer.text.append(text)
+        self._emit(TextMessageContentEvent(message_id=answer.id, delta=text))
+
+    def _open_text(self, answer: _Answer) -> None:
+        if not answer.is_open:
+            self._retract()
+            answer.is_open = answer.has_text = True
+            self._emit(TextMessageStartEvent(message_id=answer.id, role="assistant"))
+
+    def _think(self, answer: _Answer, text: str) -> None:
+        self._open_reasoning(answer)
+        answer.reasoning.append(text)
+        self._emit(ReasoningMessageContentEvent(message_id=answer.reasoning_id, delta=text))
+
+    def _open_reasoning(self, answer: _Answer) -> None:
+        if answer.span is None:
+            self._retract()
+            answer.span, answer.has_reasoning = self._new_id(), True
+            self._emit(ReasoningStartEvent(message_id=answer.span))
+            self._emit(ReasoningMessageStartEvent(message_id=answer.reasoning_id, role="reasoning"))
+
+    def _close_reasoning(self, answer: _Answer) -> None:
+        if answer.span is not None:
+            span, answer.span = answer.span, None
+            self._emit(ReasoningMessageEndEvent(message_id=answer.reasoning_id))
+            self._emit(ReasoningEndEvent(message_id=span))
+
+    def _close_text(self, answer: _Answer) -> None:
+        if answer.is_open:
+            answer.is_open = False
+            self._emit(TextMessageEndEvent(message_id=answer.id))
+
+    def _close(self) -> None:
+        """Closes what is open, innermost first."""
+        if self._answer is not None:
+            self._close_reasoning(self._answer)
+            self._close_text(self._answer)
+
+    # -- what is void, and what stands -------------------------------------------------------------------------------
+
+    def _attempt_is_void(self, event: loop.RunEvent) -> None:
+        """A failed attempt, a discarded turn: what it showed is closed, and owed."""
+        self._close()
+        if self._answer is not None and (self._answer.has_text or self._answer.has_reasoning):
+            self._owed.append(self._answer)
+        self._answer = None
+
+    def _retract(self) -> None:
+        """States the thread without what is owed."""
+        if self._owed:
+            owed, self._owed = self._owed, []
+            self._state_thread([answer.reasoning_id for answer in owed if answer.has_reasoning])
+
+    def _state_thread(self, retracted: Sequence[str] = ()) -> None:
+        """A snapshot of the thread as it stands.
+
+        Reasoning survives a snapshot that has none; what is retracted is then stated as empty.
+        """
+        messages: list[Message] = [entry.build() for entry in self._thread]
+        if not any(message.role == "reasoning" for message in messages):
+            messages += [ReasoningMessage(id=name, role="reasoning", content="") for name in retracted]
+        self._emit(MessagesSnapshotEvent(messages=messages))
+
+    def _attempt_succeeded(self, event: loop.AttemptSucceeded) -> None:
+        if self._answer is not None:
+            self._close_reasoning(self._answer)
+
+    def _assistant_message(self, event: loop.AssistantMessage) -> None:
+        """The turn stands: the wire gets what it has not had of it, and what it had otherwise is retracted."""
+        message = event.message
+        if self._answer is not None and not self._is_beginning_of(self._answer, message):
+            self._attempt_is_void(event)
+        answer, self._answer = self._answer or _Answer(message.id), None
+        self._retract()
+        if event.reasoning is not None:
+            self._complete_reasoning(answer, event.reasoning)
+        rest = mend(message.content or "")[len(join(answer.text)) :]
+        if rest:
+            self._say(answer, rest)
+        elif not message.content and not message.tool_calls:
+            self._open_text(answer)
+        self._close_text(answer)
+        self._keep_secrets(answer, message)
+        for part in (event.reasoning, message):
+            if part is not None:
+                self._thread.add(part)
+
+    def _is_beginning_of(self, answer: _Answer, message: AssistantMessage) -> bool:
+        return answer.id == message.id and mend(message.content or "").startswith(join(answer.text))
+
+    def _complete_reasoning(self, answer: _Answer, message: ReasoningMessage) -> None:
+        said, content = join(answer.reasoning), mend(message.content)
+        rest = content[len(said) :] if content.startswith(said) else ""
+        if rest:
+            self._think(answer, rest)
+        elif not answer.has_reasoning:
+            self._open_reasoning(answer)
+        self._close_reasoning(answer)
+        if message.encrypted_value is not None:
+            self._emit(_secret("message", answer.reasoning_id, message.encrypted_value))
+
+    def _keep_secrets(self, answer: _Answer, message: AssistantMessage) -> None:
+        """Encrypted values go out as soon as the client knows what they belong to."""
+        if message.encrypted_value is not None:
+            self._secrets[message.id] = _secret("message", message.id, message.encrypted_value)
+        for call in message.tool_calls or ():
+            if call.encrypted_value is not None:
+                self._secrets[call.id] = _secret("tool-call", call.id, call.encrypted_value)
+        if answer.has_text:
+            self._tell_secret(message.id)
+
+    def _tell_secret(self, name: str) -> None:
+        if (secret := self._secrets.pop(name, None)) is not None:
+            self._emit(secret)
+
+    # -- calls, results, and the rest --------------------------------------------------------------------------------
+
+    def _tool_call(self, event: loop.ToolCall) -> None:
+        self._unanswered[event.id] = None
+        start = ToolCallStartEvent(tool_call_id=event.id, tool_call_name=event.name, parent_message_id=event.parent_id)
+        self._emit(start)
+        if event.arguments:
+            self._emit(ToolCallArgsEvent(tool_call_id=event.id, delta=event.arguments))
+        self._emit(ToolCallEndEvent(tool_call_id=event.id))
+        self._tell_secret(event.parent_id)
+        self._tell_secret(event.id)
+
+    def _tool_result(self, event: loop.ToolResult) -> None:
+        self._send_result(event.message_id, event.id, event.content, is_error=event.is_error)
+
+    def _tool_abandoned(self, event: loop.ToolAbandoned) -> None:
+        self._send_result(event.message_id, event.id, event.content, is_error=True)
+
+    def _send_result(self, message_id: str, call_id: str, content: loop.ToolContent, *, is_error: bool) -> None:
+        self._unanswered.pop(call_id, None)
+        fields: dict[str, Any] = {"tool_call_id": call_id, "content": content}
+        if is_error:
+            fields["metadata"] = _ERROR
+        self._emit(ToolCallResultEvent(message_id=message_id, **fields))
+        self._thread.add(ToolMessage(id=message_id, role="tool", **fields))
+
+    def _send_missing_results(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if isinstance(message, ToolMessage) and message.tool_call_id in self._unanswered:
+                is_error = message.error is not None
+                self._send_result(message.id, message.tool_call_id, message.content, is_error=is_error)
+
+    def _tool_progress(self, event: loop.ToolProgress) -> None:
+        value = {"toolCallId": event.id, "progress": event.progress, "total": event.total, "message": event.message}
+        self._emit_custom("tool-progress", value)
+
+    def _limit_reached(self, event: loop.LimitReached) -> None:
+        self._emit_custom("limit-reached", {"limit": event.limit, "count": event.count, "max": event.max})
+
+    def _emit_custom(self, name: str, value: dict[str, Any]) -> None:
+        known = {key: item for key, item in value.items() if item is not None}
+        self._emit(CustomEvent(name=f"handrail.{name}", value=known))
+
+    def _steered(self, event: loop.Steered) -> None:
+        """A turn of the user. One that is made of parts cannot be streamed, and is stated."""
+        message = event.message
+        self._thread.add(message)
+        if not isinstance(message.content, str):
+            self._owed = []
+            self._state_thread()
+            return
+        self._emit(TextMessageStartEvent(message_id=message.id, role="user", name=message.name))
+        if message.content:
+            self._emit(TextMessageContentEvent(message_id=message.id, delta=message.content))
+        self._emit(TextMessageEndEvent(message_id=message.id))
+
+
+def _secret(subtype: Literal["message", "tool-call"], name: str, value: str) -> ReasoningEncryptedValueEvent:
+    return ReasoningEncryptedValueEvent(subtype=subtype, entity_id=name, encrypted_value=value)
+
+
+_RULES: dict[type[loop.RunEvent], Callable[[Outbound, Any], None]] = {
+    # The class's own table. Rounds, logs, questions in process and the start of a tool are the loop's own business;
+    # how a run ended is said by `finish`, which knows its outcome.
+    loop.RunStarted: Outbound._start,  # pyright: ignore[reportPrivateUsage]
+    loop.AttemptStarted: Outbound._attempt_started,  # pyright: ignore[reportPrivateUsage]
+    loop.Token: Outbound._token,  # pyright: ignore[reportPrivateUsage]
+    loop.ReasoningToken: Outbound._reasoning_token,  # pyright: ignore[reportPrivateUsage]
+    loop.AttemptFailed: Outbound._attempt_is_void,  # pyright: ignore[reportPrivateUsage]
+    loop.AttemptSucceeded: Outbound._attempt_succeeded,  # pyright: ignore[reportPrivateUsage]
+    loop.TurnDiscarded: Outbound._attempt_is_void,  # pyright: ignore[reportPrivateUsage]
+    loop.AssistantMessage: Outbound._assistant_message,  # pyright: ignore[reportPrivateUsage]
+    loop.ToolCall: Outbound._tool_call,  # pyright: ignore[reportPrivateUsage]
+    loop.ToolProgress: Outbound._tool_progress,  # pyright: ignore[reportPrivateUsage]
+    loop.ToolResult: Outbound._tool_result,  # pyright: ignore[reportPrivateUsage]
+    loop.ToolAbandoned: Outbound._tool_abandoned,  # pyright: ignore[reportPrivateUsage]
+    loop.LimitReached: Outbound._limit_reached,  # pyright: ignore[reportPrivateUsage]
+    loop.Steered: Outbound._steered,  # pyright: ignore[reportPrivateUsage]
+}
