@@ -16,7 +16,7 @@ from handrail.loop._attempts import RetryPolicy
 from handrail.loop._backend import Backend
 from handrail.loop._budget import Budget
 from handrail.loop._clock import Clock, SystemClock
-from handrail.loop._driver import LoopDriver, LoopRun
+from handrail.loop._driver import LoopDriver, LoopRun, random_id
 from handrail.loop._limits import Limits
 from handrail.loop._loop import Drive, Setting
 from handrail.loop._tool_batch import Catalogue
@@ -63,7 +63,7 @@ class Loop:
         _check_windows(budget, checked)
         self._tools = catalogue(tools)
         self._clock = clock or SystemClock()
-        self._new_id = new_id
+        self._new_id = new_id or random_id
         self._scopes: dict[int, list[RunScope]] = {}
         self._setting = Setting(
             backends=checked,
@@ -97,15 +97,11 @@ class Loop:
         everything later is an outcome.
         """
         known, remarks = self._catalogue_with(tools)
+        turns = as_messages(messages, self._new_id)
+        blocks = [item if isinstance(item, agui.Context) else agui.Context(**item) for item in context]
+        given = as_answers(answers) if answers else {}
         driver = LoopDriver(run_id=run_id, clock=self._clock, new_id=self._new_id)
-        drive = Drive(
-            driver,
-            self._setting,
-            known,
-            messages=as_messages(messages, driver.new_id),
-            context=[item if isinstance(item, agui.Context) else agui.Context(**item) for item in context],
-            answers=as_answers(answers) if answers else {},
-        )
+        drive = Drive(driver, self._setting, known, messages=turns, context=blocks, answers=given)
         drive.begin()
         for remark in remarks:
             driver.log("warning", remark)

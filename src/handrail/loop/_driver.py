@@ -20,7 +20,7 @@ from handrail.run._loops import Children
 from handrail.run._waiters import Waiters
 from handrail.tools import completed
 
-__all__ = ["LoopDriver", "LoopRun"]
+__all__ = ["LoopDriver", "LoopRun", "random_id"]
 
 T = TypeVar("T")
 
@@ -78,8 +78,8 @@ class LoopDriver(RunDriver[RunEvent]):
     run: LoopRun  # pyright: ignore[reportIncompatibleVariableOverride]  # `handle` makes it one
     children: Children
 
-    def __init__(self, *, run_id: str | None, clock: Clock, new_id: Callable[[], str] | None) -> None:
-        self.new_id: Callable[[], str] = new_id or random_id
+    def __init__(self, *, run_id: str | None, clock: Clock, new_id: Callable[[], str]) -> None:
+        self.new_id = new_id
         self.news = Waiters()
         super().__init__(run_id=run_id or self.new_id(), on_cancel=self._call_off)
         self.clock = clock
