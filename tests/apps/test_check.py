@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -174,3 +176,17 @@ def test_what_cannot_be_read_is_a_mistake(tmp_path: Path) -> None:
 def test_the_last_line_says_what_became_of_the_run(payloads: list[Any], ending: str) -> None:
     _, out, _ = run_check("-", stdin=sse(*payloads))
     assert out.splitlines()[-1].endswith(ending)
+
+
+@pytest.mark.slow
+def test_a_reader_that_goes_away_is_no_reason_to_complain(tmp_path: Path) -> None:
+    file = tmp_path / "long.sse"
+    file.write_bytes(sse(STARTED, *[UNKNOWN] * 10_000))
+    command = [sys.executable, "-m", "handrail", "check", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(5) == b"event"
+        process.stdout.close()
+        assert process.wait(30) == 1
+        assert process.stderr is not None
+        assert process.stderr.read() == b""

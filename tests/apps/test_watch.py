@@ -23,6 +23,7 @@ import sys, threading, anyio
 from ag_ui import core as agui
 from handrail import events as ev
 from handrail.apps._watch import watch
+from handrail.apps.cli import exit_code
 from handrail.run import drive
 
 async def body(driver):
@@ -35,7 +36,7 @@ def completed():
     return ev.RunCompleted(final="Hello", rounds=1, message_count=1)
 
 def main():
-    sys.exit(watch(drive(body), as_json="--json" in sys.argv))
+    sys.exit(exit_code(lambda: watch(drive(body), as_json="--json" in sys.argv), debug=False))
 """
 
 ENDS = "async def rest(driver): driver.finish(completed(), final='Hello')"

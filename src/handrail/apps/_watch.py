@@ -44,7 +44,6 @@ def watch(run: Run[RunEvent], *, as_json: bool, hint: Callable[[Outcome], str | 
     except BrokenPipeError:
         run.cancel()
         outcome = run.result.wait()
-        _drop_output()
     except _SecondCtrlC:
         report.left(running=run.open_work)
         os._exit(_EXIT_CODES["cancelled"])
@@ -78,10 +77,3 @@ def _ctrl_c_cancels(run: Run[RunEvent]) -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _drop_output() -> None:
-    """Nobody reads standard output any more: what is left in its buffer has to go somewhere without a complaint."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, _STDOUT)
-    os.close(nowhere)

@@ -7,6 +7,7 @@ codes are those of the run (0 completed, 1 failed, 130 cancelled), and 2 for a c
 from __future__ import annotations
 
 import io
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -22,7 +23,7 @@ except ModuleNotFoundError as _missing:
     print(f"handrail: the command line needs {_missing.name}: pip install 'handrail[cli]'", file=sys.stderr)
     raise SystemExit(2) from None
 
-__all__ = ["app", "main"]
+__all__ = ["app", "exit_code", "main"]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -69,7 +70,7 @@ def run(
 
         return run(text, model=model, base_url=base_url, tools=tools, as_json=as_json)
 
-    _leave_with(command, debug)
+    raise typer.Exit(exit_code(command, debug))
 
 
 @app.command()
@@ -81,7 +82,7 @@ def demo(as_json: Json = False, debug: Debug = False) -> None:
 
         return demo(as_json=as_json)
 
-    _leave_with(command, debug)
+    raise typer.Exit(exit_code(command, debug))
 
 
 @app.command()
@@ -101,7 +102,7 @@ def check(
 
         return check(file, as_json=as_json)
 
-    _leave_with(command, debug)
+    raise typer.Exit(exit_code(command, debug))
 
 
 def main() -> NoReturn:
@@ -113,18 +114,21 @@ def main() -> NoReturn:
     raise AssertionError("a typer application exits")
 
 
-def _leave_with(command: Callable[[], int], debug: bool) -> NoReturn:
-    """Exit with the code of `command`, or with one or two lines that say what is wrong."""
+def exit_code(command: Callable[[], int], debug: bool) -> int:
+    """Run `command` for its exit code; what goes wrong is said in one or two lines and has a code too."""
     try:
         code = command()
     except KeyboardInterrupt:  # there is no run yet: what the command needs was still being imported
         typer.echo("handrail: cancelled by Ctrl-C, before the run had started", err=True)
         code = 130
+    except BrokenPipeError:
+        code = 1
     except Exception as error:  # whatever it is, a person gets a sentence and not a traceback
         code = _explain(error)
         if debug:
             traceback.print_exc()
-    raise typer.Exit(code)
+    _let_go_of_output()
+    return code
 
 
 def _explain(error: Exception) -> int:
@@ -133,3 +137,14 @@ def _explain(error: Exception) -> int:
         return 2
     typer.echo(f"handrail: {type(error).__name__}: {visible(str(error))}\n--debug shows the traceback.", err=True)
     return 1
+
+
+def _let_go_of_output() -> None:
+    """Flush, now that a complaint can be dealt with: if the reader has gone, the rest goes nowhere, and quietly."""
+    try:
+        if sys.stdout:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
