@@ -185,26 +185,27 @@ class Outbound:
 
     def _say(self, answer: _Answer, text: str) -> None:
         self._open_text(answer)
-        answer.text.append(text)
         self._emit(TextMessageContentEvent(message_id=answer.id, delta=text))
+        answer.text.append(text)
 
     def _open_text(self, answer: _Answer) -> None:
         if not answer.is_open:
             self._retract()
-            answer.is_open = answer.has_text = True
             self._emit(TextMessageStartEvent(message_id=answer.id, role="assistant"))
+            answer.is_open = answer.has_text = True
 
     def _think(self, answer: _Answer, text: str) -> None:
         self._open_reasoning(answer)
-        answer.reasoning.append(text)
         self._emit(ReasoningMessageContentEvent(message_id=answer.reasoning_id, delta=text))
+        answer.reasoning.append(text)
 
     def _open_reasoning(self, answer: _Answer) -> None:
         if answer.span is None:
             self._retract()
-            answer.span, answer.has_reasoning = self._new_id(), True
-            self._emit(ReasoningStartEvent(message_id=answer.span))
+            span = self._new_id()
+            self._emit(ReasoningStartEvent(message_id=span))
             self._emit(ReasoningMessageStartEvent(message_id=answer.reasoning_id, role="reasoning"))
+            answer.span, answer.has_reasoning = span, True
 
     def _close_reasoning(self, answer: _Answer) -> None:
         if answer.span is not None:
