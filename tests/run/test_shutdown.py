@@ -14,6 +14,8 @@ from handrail.run import Run, RunDriver, drive
 
 from ._kit import LOADED, PATIENCE, Said, child, turns
 
+pytestmark = pytest.mark.slow  # each test starts a process; together they take a while
+
 PRELUDE = """
 import asyncio, atexit, gc, os, sys, threading, time
 from handrail.run import Run, RunDriver, RunScope, drive
@@ -107,7 +109,6 @@ assert entered.wait(20)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "tidied True\n")
 
 
-@pytest.mark.slow
 def test_many_stubborn_runs_have_two_seconds_together() -> None:
     """R-101: ten bodies that do not let themselves be cancelled do not add up."""
     exits_quietly(
