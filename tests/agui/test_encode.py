@@ -1,0 +1,130 @@
+"""An event as bytes: one frame, one line, nothing that ends it early."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+from ag_ui.core import (
+    CustomEvent,
+    Event,
+    RawEvent,
+    ReasoningMessageContentEvent,
+    RunErrorEvent,
+    StateDeltaEvent,
+    StateSnapshotEvent,
+    TextMessageContentEvent,
+    TextMessageStartEvent,
+    ToolCallArgsEvent,
+    ToolCallStartEvent,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.agui.effort import effort
+from tests.agui.test_conformance import NAMES, fixture
+from tests.agui.wires import read, sse, whole
+
+from handrail.agui._encode import encode
+
+DELTAS: list[Any] = [
+    lambda name, text: TextMessageContentEvent(message_id=name, delta=text),
+    lambda name, text: ReasoningMessageContentEvent(message_id=name, delta=text),
+    lambda name, text: ToolCallArgsEvent(tool_call_id=name, delta=text),
+]
+TEXTS = st.text(st.sampled_from('a"\\/\r\n\t\x00\x0b\x0c\x1c\x7f\u0085\u2028\u2029\ud83d\ude00é漢😀'), max_size=12)
+
+
+def said(event: Event) -> Any:
+    """The JSON of a frame, which is one line of UTF-8."""
+    frame = encode(7, event)
+    head, line, *rest = frame.decode().split("\n")
+    assert (head, rest) == ("id: 7", ["", ""])
+    assert line.splitlines() == [line]
+    return json.loads(line.removeprefix("data: "))
+
+
+@pytest.mark.parametrize("make", DELTAS)
+@given(TEXTS, TEXTS)
+@effort(60)
+def test_deltas(make: Any, name: str, text: str) -> None:
+    """P-83: a delta is one line whatever is in it; halves are joined, a lone one is U+FFFD."""
+    event = make(name, text)
+    expected = [value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for value in (name, text)]
+    key = "toolCallId" if isinstance(event, ToolCallArgsEvent) else "messageId"
+    assert said(event) == {"type": event.type.value, key: expected[0], "delta": expected[1]}
+
+
+def test_a_frame() -> None:
+    """P-83: the number, one data line, an empty line, LF only; non-ASCII text as it is, separators escaped."""
+    event = TextMessageContentEvent(message_id="m", delta="é\u2028\r\n")
+    assert encode(0, event) == (
+        b'id: 0\ndata: {"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"\xc3\xa9\\u2028\\r\\n"}\n\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (TextMessageStartEvent(message_id="m"), {"messageId": "m"}),
+        (
+            TextMessageContentEvent(message_id="m", delta="", subagent_run_id="s"),
+            {"messageId": "m", "delta": "", "subagentRunId": "s"},
+        ),
+        (
+            TextMessageContentEvent(message_id="m", delta="", metadata={"a": None}),
+            {"messageId": "m", "delta": "", "metadata": {"a": None}},
+        ),
+        (TextMessageContentEvent(message_id="m", delta="", metadata=None), {"messageId": "m", "delta": ""}),
+        (ToolCallStartEvent(tool_call_id="c", tool_call_name="f"), {"toolCallId": "c", "toolCallName": "f"}),
+        (StateSnapshotEvent(snapshot=None), {"snapshot": None}),
+        (
+            CustomEvent(name="x", value={"a": [None, "\u2029\ud83d", 1.5]}),
+            {"name": "x", "value": {"a": [None, "\u2029\ufffd", 1.5]}},
+        ),
+        (RawEvent(event=0), {"event": 0}),
+        (RunErrorEvent(message="e"), {"message": "e"}),
+        (
+            StateDeltaEvent.model_validate({"delta": [{"op": "move", "from": "/a", "path": "/b", "extra": 1}]}),
+            {"delta": [{"op": "move", "from": "/a", "path": "/b", "extra": 1}]},
+        ),
+    ],
+)
+def test_other_events(event: Event, expected: dict[str, Any]) -> None:
+    """P-83: keys by alias, absent fields left out, null kept where it is data."""
+    assert said(event) == {"type": event.type.value, **expected}
+
+
+def test_what_is_no_json() -> None:
+    """P-83: opaque data that JSON cannot hold raises, and makes no frame."""
+    with pytest.raises((TypeError, ValueError)):
+        encode(0, CustomEvent(name="x", value=object()))
+
+
+@pytest.mark.parametrize("text", ["hello", "漢字", "\u2028", "\ud83d"])
+@pytest.mark.parametrize("make", DELTAS)
+def test_cost(make: Any, text: str) -> None:
+    """F-7: at most three Python calls for an ordinary event."""
+    event, count = make("m", text), 0
+
+    def profile(frame: Any, kind: str, argument: Any) -> None:
+        nonlocal count
+        count += kind == "call"
+
+    sys.setprofile(profile)
+    try:
+        encode(1, event)
+    finally:
+        sys.setprofile(None)
+    assert count <= 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fixtures_read_back(name: str) -> None:
+    """P-98: what a conformance stream delivers is the same when our encoder has sent it."""
+    first = read(whole(sse(fixture(name)["stream"])))
+    again = read([b"".join(encode(number, event) for number, event in enumerate(first.events))])
+    assert again.dumps == first.dumps
+    assert again.messages == first.messages
+    assert again.inbound.fold.state == first.inbound.fold.state
