@@ -83,7 +83,7 @@ class Inbound:
 
     def feed(self, read: bytes) -> Iterator[Event]:
         """The events of a read of the body; to be taken to the end before the next read is fed."""
-        return self._events(self._framing.feed(read), self._read_bytes)
+        return self._events(self._framing.feed(read), self._read_bytes, quick_event)
 
     def feed_payload(self, payload: dict[str, Any]) -> Iterator[Event]:
         """The events of a payload that needs no framing and no JSON; the payload is not changed."""
@@ -94,7 +94,7 @@ class Inbound:
         rest = None if self.is_over else self._framing.end()
         if rest is not None and self._is_whole(rest):
             self._warn(WarningRecord("unfinished-frame", f"the body ended inside its last frame: {excerpt(rest)}"))
-            yield from self._events((rest,), self._read_bytes)
+            yield from self._events((rest,), self._read_bytes, quick_event)
         self._latch.end(self._verifier.open_items())
         self._stop()
 
@@ -118,13 +118,18 @@ class Inbound:
         """How the last run on the stream ended; how it would, were the body to end now."""
         return self._latch.verdict()
 
-    def _events(self, payloads: Iterable[Any], read: Callable[[Any], Event | None]) -> Iterator[Event]:
+    def _events(
+        self,
+        payloads: Iterable[Any],
+        read: Callable[[Any], Event | None],
+        quick: Callable[[Any], Event | None] = lambda payload: None,
+    ) -> Iterator[Event]:
         chunks, accept, apply = self._chunks, self._verifier.accept, self.fold.apply
         try:
             for payload in () if self.is_over else payloads:
                 self._index += 1
                 try:
-                    event = read(payload)
+                    event = quick(payload) or read(payload)
                 except RemoteDecodeError as error:
                     if not self._latch.stands:
                         raise
@@ -132,11 +137,14 @@ class Inbound:
                     continue
                 if event is None:
                     continue
-                is_plain = not chunks.open and type(event) not in CHUNKS
-                expanded = (event,) if is_plain else chunks.expand(event)
-                for part in expanded:
-                    accept(part)
-                for part in expanded:
+                if chunks.open or type(event) in CHUNKS:
+                    parts = chunks.expand(event)
+                    for part in parts:
+                        accept(part)
+                else:
+                    accept(event)
+                    parts = (event,)
+                for part in parts:
                     apply(part)
                     if type(part) in _LIFE_OF_A_RUN:
                         self._note(part)
@@ -153,7 +161,7 @@ class Inbound:
             self._warn(said)
 
     def _read_bytes(self, payload: bytes) -> Event | None:
-        return quick_event(payload) or self._read_object(self._decode(payload))
+        return self._read_object(self._decode(payload))
 
     def _read_object(self, payload: Any) -> Event | None:
         _check_payload(payload, self._index)
