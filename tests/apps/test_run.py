@@ -5,6 +5,7 @@ The server is aimock, an OpenAI-compatible mock from npm. What it answers is cho
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -257,3 +258,14 @@ def test_the_installed_command_from_end_to_end(server: str, folder: Path) -> Non
         out, err = running.communicate(timeout=50)
     assert (running.returncode, err) == (0, b"")
     assert out.decode().splitlines()[-1].startswith("completed · 2 rounds · ")
+
+
+def test_the_command_line_itself_may_be_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "handrail.apps.cli")
+    monkeypatch.setitem(sys.modules, "typer", None)
+    with pytest.raises(SystemExit) as left:
+        importlib.import_module("handrail.apps.cli")
+    assert left.value.code == 2
+    assert capsys.readouterr().err == "handrail: the command line needs typer: pip install 'handrail[cli]'\n"
