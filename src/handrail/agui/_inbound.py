@@ -150,7 +150,7 @@ class Inbound:
                         self._note(part)
                     yield part
         except WireError as error:
-            if isinstance(error, RemoteProtocolError) and error.index is None:
+            if isinstance(error, RemoteProtocolError | RemoteDecodeError) and error.index is None:
                 error.index = self._index
             self._latch.refuse(error)
             self._stop()

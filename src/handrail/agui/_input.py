@@ -107,9 +107,9 @@ def read_input(payload: Mapping[str, Any], warn: WarningSink) -> RunAgentInput:
 
 
 def _wire_form(given: RunAgentInput | Mapping[str, Any]) -> dict[str, Any]:
-    """A copy in the wire's shape; the models that a dict may hold in its lists are written out too."""
+    """A copy in the wire's shape; models in the lists of a dict are written out too. What they hold is judged later."""
     if isinstance(given, BaseModel):
-        return given.model_dump(by_alias=True)
+        return given.model_dump(by_alias=True, warnings=False)
     return {key: _written_out(value) for key, value in given.items()}
 
 
@@ -117,7 +117,8 @@ def _written_out(value: Any) -> Any:
     if not isinstance(value, list):
         return value
     return [
-        item.model_dump(by_alias=True) if isinstance(item, BaseModel) else item for item in cast("list[Any]", value)
+        item.model_dump(by_alias=True, warnings=False) if isinstance(item, BaseModel) else item
+        for item in cast("list[Any]", value)
     ]
 
 
