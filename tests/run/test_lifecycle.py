@@ -111,6 +111,57 @@ def test_two_asks_never_interleave() -> None:
     assert [(e.text, e.seq) for e in driver.run.events] == [("first", 0), ("second", 1), ("", 2)]
 
 
+@pytest.mark.parametrize("ask", ["emit", "finish", "cancel", "begin_work", "end_work"])
+@pytest.mark.parametrize("raises", [False, True], ids=["closing", "stamp raises"])
+def test_an_ask_of_another_thread_waits_for_a_finish_that_is_being_decided(ask: str, raises: bool) -> None:
+    """R-1, R-40: its answer is that of the run it finds afterwards, closed or, if the stamp raised, still open."""
+    driver: RunDriver[Said] = RunDriver()
+    driver.begin_work("w")
+    asks: dict[str, Any] = {
+        "emit": lambda: driver.emit(Said("second")),
+        "finish": lambda: driver.finish(Completed("second")),
+        "cancel": driver.run.cancel,
+        "begin_work": lambda: driver.begin_work("second"),
+        "end_work": driver.end_work,
+    }
+    inside, called, answered = threading.Event(), threading.Event(), threading.Event()
+    before: list[bool] = []
+
+    class Slow(Completed):
+        def stamped(self, run_id: str, seq: int) -> Said:
+            inside.set()
+            called.wait(PATIENCE)
+            before.append(answered.wait(0.02))
+            if raises:
+                raise ValueError("no stamp")
+            return Completed(self.text, run_id, seq)
+
+    def first() -> object:
+        try:
+            return driver.finish(Slow("first"))
+        except ValueError:
+            return None
+
+    def second() -> object:
+        inside.wait(PATIENCE)
+        called.set()
+        answer = asks[ask]()
+        answered.set()
+        return answer
+
+    crew = Crew()
+    crew.start(first)
+    crew.start(second)
+    answers = crew.join()
+    assert before == [False]
+    is_asked_for_an_answer = ask in ("emit", "finish", "begin_work")
+    assert answers == [None if raises else True, raises if is_asked_for_an_answer else None]
+    assert driver.run.is_cancelled is (ask == "cancel" and raises)
+    assert len(driver.run.open_work) == 1 + (ask == "begin_work" and raises) - (ask == "end_work")
+    driver.finish(Completed())
+    check_order(driver.run.events, driver.run.id)
+
+
 def test_nothing_of_the_users_runs_inside_the_critical_section() -> None:
     """R-1, R-48, R-62: hook and callback ask the run from another thread and get their answer while they run."""
     answers: list[tuple[str, object]] = []
