@@ -10,11 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from handrail.agui._verdict import CANCELLED_CODE, CLIENT_ERROR_CODE
 from handrail.client._agent_run import AgentReport, AgentRun
+from handrail.client._params import RunParams
+from handrail.client._port import Agent
+from handrail.client._session import AgentSession
 
 if TYPE_CHECKING:
     from handrail.client._http import HttpAgent
 
-__all__ = ["CANCELLED_CODE", "CLIENT_ERROR_CODE", "AgentReport", "AgentRun", "HttpAgent"]
+__all__ = [
+    "CANCELLED_CODE",
+    "CLIENT_ERROR_CODE",
+    "Agent",
+    "AgentReport",
+    "AgentRun",
+    "AgentSession",
+    "HttpAgent",
+    "RunParams",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ Nothing here knows a test framework; everything works on asyncio and trio.
 
 from __future__ import annotations
 
+from handrail.testing._agent import Line, ScriptedAgent
 from handrail.testing._backend import ScriptedBackend
 from handrail.testing._cancel_everywhere import cancel_everywhere
 from handrail.testing._check_messages import check_messages
@@ -35,6 +36,8 @@ __all__ = [
     "Collected",
     "FakeClock",
     "Gate",
+    "Line",
+    "ScriptedAgent",
     "ScriptedBackend",
     "Step",
     "call",

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from ag_ui.core import Interrupt
 
+from handrail.agui._verdict import CANCELLED_CODE, CLIENT_ERROR_CODE
 from handrail.errors import WireError
 
 __all__ = [
@@ -20,12 +21,6 @@ __all__ = [
     "RunState",
     "Running",
 ]
-
-CLIENT_ERROR_CODE = "CLIENT_ERROR"
-"""`Failed.code` of every failure that the client found, as against those the agent reported."""
-
-CANCELLED_CODE = "CANCELLED"
-"""`Failed.code` of a run that was cancelled or stopped on this side."""
 
 CANCELLED_MESSAGE = "Run cancelled"
 

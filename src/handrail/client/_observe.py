@@ -1,0 +1,127 @@
+"""Who watches a session: transcripts as they are published, events as they were folded, warnings.
+
+Callbacks run in the task of the exchange, one after the other, so theirs is its time; one that raises loses its own
+call. A reader of `changes()` has its own pace: it gets the latest there is, and delays nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
+
+from ag_ui.core import Event
+
+from handrail.agui._warnings import WarningRecord, WarningSink
+from handrail.run._loops import cancelled_class
+from handrail.run._waiters import Waiters
+from handrail.transcript import Transcript
+
+__all__ = ["Observers", "Warnings"]
+
+T = TypeVar("T")
+
+_logger = logging.getLogger("handrail")
+
+_KEPT = 1_000
+
+
+class Warnings:
+    """The warnings of a session: the last 1,000 are kept, each is told once, to `sink` or the log."""
+
+    def __init__(self, sink: WarningSink | None) -> None:
+        self._sink = sink
+        self._kept: deque[WarningRecord] = deque(maxlen=_KEPT)
+
+    @property
+    def records(self) -> tuple[WarningRecord, ...]:
+        return tuple(self._kept)
+
+    def __call__(self, record: WarningRecord) -> None:
+        self._kept.append(record)
+        if self._sink is None:
+            _logger.warning("%s: %s", record.code, record.message)
+            return
+        try:
+            self._sink(record)
+        except Exception:  # a warning changes nothing, nor does the telling of it
+            _logger.exception("on_warning raised on %s", record.code)
+
+
+class Observers:
+    """What was published last, and who is told."""
+
+    def __init__(self, current: Transcript, warn: WarningSink) -> None:
+        self.current = current
+        self.waiters = Waiters()
+        self.is_closed = False
+        self._warn = warn
+        self._of_transcripts: tuple[Callable[[Transcript], object], ...] = ()
+        self._of_events: tuple[Callable[[Event], object], ...] = ()
+
+    def publish(self, transcript: Transcript) -> None:
+        """Tell of a transcript, if it is another than the last."""
+        if transcript is self.current:
+            return
+        self.current = transcript
+        if self.waiters.wakers:
+            self.waiters.wake_all()
+        for callback in self._of_transcripts:
+            self._call(callback, transcript)
+
+    def tell(self, event: Event) -> None:
+        """Tell of an event that was folded."""
+        for callback in self._of_events:
+            self._call(callback, event)
+
+    def subscribe(self, callback: Callable[[Transcript], object]) -> Callable[[], None]:
+        self._of_transcripts = (*self._of_transcripts, callback)
+
+        def end() -> None:
+            self._of_transcripts = tuple(one for one in self._of_transcripts if one is not callback)
+
+        return end
+
+    def subscribe_events(self, callback: Callable[[Event], object]) -> Callable[[], None]:
+        self._of_events = (*self._of_events, callback)
+
+        def end() -> None:
+            self._of_events = tuple(one for one in self._of_events if one is not callback)
+
+        return end
+
+    def changes(self) -> AsyncIterator[Transcript]:
+        """The current transcript, then the latest whenever there is another."""
+        return _Changes(self)
+
+    def close(self) -> None:
+        """Readers of changes get what they have not seen yet, and then end."""
+        self.is_closed = True
+        self.waiters.wake_all()
+
+    def _call(self, callback: Callable[[T], object], value: T) -> None:
+        try:
+            callback(value)
+        except (Exception, cancelled_class()) as error:  # it cannot wait: a cancellation in it is its own
+            words = (
+                f"the callback {getattr(callback, '__qualname__', callback)!r} raised {type(error).__name__}: {error}"
+            )
+            _logger.debug("%s", words, exc_info=error)
+            self._warn(WarningRecord("callback-raised", words))
+
+
+class _Changes(AsyncIterator[Transcript]):
+    __slots__ = ("_observers", "_seen")
+
+    def __init__(self, observers: Observers) -> None:
+        self._observers = observers
+        self._seen: Any = None
+
+    async def __anext__(self) -> Transcript:
+        observers = self._observers
+        await observers.waiters.until(lambda: observers.current is not self._seen or observers.is_closed)
+        if observers.current is self._seen:
+            raise StopAsyncIteration
+        self._seen = observers.current
+        return observers.current

@@ -1,0 +1,83 @@
+"""One exchange at a time, first come first served, across tasks, event loops and threads.
+
+A turn is handed on directly: whoever gives it back gives it to the first who waits, so nobody who comes later can slip
+in between. Somebody who leaves in the very moment in which the turn is handed to him hands it on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from handrail.errors import SessionClosedError
+from handrail.run import Settled
+from handrail.run._settled import settle
+
+__all__ = ["Turns"]
+
+
+class Turns:
+    """The queue of a session. `is_free` is whether nobody has the turn or waits for it."""
+
+    __slots__ = ("_lock", "_taken", "_waiting", "is_closed")
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._waiting: deque[Settled[bool]] = deque()
+        self._taken = False
+        self.is_closed = False
+
+    @property
+    def is_free(self) -> bool:
+        return not self._taken
+
+    def try_take(self) -> bool:
+        """Take the turn if nobody has it; never waits."""
+        with self._lock:
+            if self._taken or self.is_closed:
+                return False
+            self._taken = True
+            return True
+
+    async def take(self) -> None:
+        """Wait for the turn and take it. Raises `SessionClosedError` when there will be none any more."""
+        with self._lock:
+            if self.try_take():
+                return
+            if self.is_closed:
+                raise closed()
+            place: Settled[bool] = Settled()
+            self._waiting.append(place)
+        try:
+            granted = await place
+        except BaseException:
+            self._leave(place)
+            raise
+        if not granted:
+            raise closed()
+
+    def give(self) -> None:
+        """Give the turn back: to the first who waits, if there is one."""
+        with self._lock:
+            self._taken = bool(self._waiting)
+            if self._waiting:
+                settle(self._waiting.popleft(), True)
+
+    def close(self) -> None:
+        """Nobody gets a turn any more, those who wait least of all."""
+        with self._lock:
+            self.is_closed = True
+            while self._waiting:
+                settle(self._waiting.popleft(), False)
+
+    def _leave(self, place: Settled[bool]) -> None:
+        with self._lock:
+            if place in self._waiting:
+                self._waiting.remove(place)
+            elif place.value:
+                self.give()
+
+
+def closed() -> SessionClosedError:
+    """The refusal of every call on a closed session."""
+    return SessionClosedError("this session was closed; its values can still be read")
