@@ -33,16 +33,23 @@ import functools
 import os
 import threading
 import time
-import types
 import weakref
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import anyio
 
 from handrail.errors import UsageError
-from handrail.run._loops import Home, cancelled_class, current_home, is_cancelled_from_outside, run_forever, start_task
+from handrail.run._loops import (
+    Home,
+    cancelled_class,
+    current_home,
+    is_cancelled_from_outside,
+    run_forever,
+    start_line,
+    start_task,
+)
 from handrail.run._outcome import Verdict, error_line
 from handrail.run._run import Run, RunDriver, check_hook
 from handrail.run._scope import current_scope
@@ -129,11 +136,6 @@ def _start(home: Home, driver: RunDriver[Any], main: Main, section: AbstractCont
     start_task(home, coro, contextvars.copy_context(), name=f"handrail run {driver.run.id}")
 
 
-@types.coroutine
-def _start_line() -> Generator[None, None, None]:
-    yield
-
-
 async def _hosted(
     driver: RunDriver[Any], main: Main, section: AbstractContextManager[bool], at_start_line: bool = False
 ) -> None:
@@ -143,7 +145,7 @@ async def _hosted(
     error: str | None = None
     try:
         if at_start_line:
-            await _start_line()
+            await start_line()
         await main()
         if not run.is_cancelled:
             verdict, error = "failed", "the driver ended without finishing the run"

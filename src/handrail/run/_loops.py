@@ -23,8 +23,9 @@ import asyncio
 import contextlib
 import math
 import sys
+import types
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from types import TracebackType
 from typing import Any, Protocol, Self, cast
@@ -44,6 +45,7 @@ __all__ = [
     "is_cancelled_from_outside",
     "new_waker",
     "run_forever",
+    "start_line",
     "start_task",
 ]
 
@@ -233,6 +235,12 @@ def is_cancelled_from_outside() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+@types.coroutine
+def start_line() -> Generator[None, None, None]:
+    """Where a coroutine waits that is advanced by hand before a task gets it: from there on it sees every end."""
+    yield
+
+
 class Children(Protocol):
     """Tasks of the task that made them. Leaving waits for all; leaving by an exception cancels them first.
 
@@ -288,13 +296,17 @@ class _AsyncioChildren:
             task.cancel()
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> Callable[[], object]:
+        # At its start line already, so that a cancellation before its first step, too, ends it where it can tell.
+        coro = self._live(work)
+        coro.send(None)
         # Not `create_task`: an eager task factory would run the first step at once.
-        task = asyncio.Task(self._live(work), loop=self._loop, name=name)
+        task = asyncio.Task(coro, loop=self._loop, name=name)
         self._tasks.add(task)
         return task.cancel
 
     async def _live(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
+            await start_line()
             await work()
         except asyncio.CancelledError:
             return
