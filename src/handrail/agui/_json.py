@@ -30,20 +30,28 @@ _SHOWN = json.JSONEncoder(ensure_ascii=False, skipkeys=True, check_circular=Fals
 
 def parse_json(text: bytes) -> Any:
     """One JSON value from UTF-8 text; raises ValueError, saying why, for everything that is not exactly one."""
-    if _is_too_deep(text):
-        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     try:
-        value = from_json(text, allow_inf_nan=False)
+        values = from_json(_one_level_more(text), allow_inf_nan=False)
     except ValueError:
-        value = _parse_with_halves(text)
-    if _MAY_OVERFLOW.search(text) and any(map(isinf, _floats(value))):
+        values = [_parse_with_halves(text)]
+    if len(values) != 1:
+        raise ValueError(f"it is {len(values)} values")
+    if _MAY_OVERFLOW.search(text) and any(map(isinf, _floats(values))):
         raise ValueError("a number overflows")
-    return value
+    return values[0]
 
 
 def is_doubtful(text: bytes) -> bool:
     """Whether JSON text may hold what `parse_json` refuses and a parser of another make takes; False is certain."""
-    return b"NaN" in text or b"Infinity" in text or _MAY_OVERFLOW.search(text) is not None or _is_too_deep(text)
+    if b"NaN" in text or b"Infinity" in text or _MAY_OVERFLOW.search(text):
+        return True
+    if not _may_be_deep(text):
+        return False
+    try:
+        from_json(_one_level_more(text))
+    except ValueError:
+        return True
+    return False
 
 
 def decode_utf8(text: bytes) -> tuple[bytes, bool]:
@@ -83,23 +91,32 @@ def excerpt(value: object) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_EXCERPT])[:_EXCERPT]
 
 
-def _is_too_deep(text: bytes) -> bool:
-    if len(text) <= 2 * MAX_DEPTH or text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
-        return False
-    depth = 0
+def _one_level_more(text: bytes) -> bytes:
+    """The text in a list: the compiled parser goes one level deeper than is wanted, and so its limit is ours."""
+    return b"[%b]" % text
+
+
+def _may_be_deep(text: bytes) -> bool:
+    return len(text) > 2 * MAX_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DEPTH
+
+
+def _depth(text: bytes) -> int:
+    """How deep the text is nested; strings are passed over."""
+    depth = deepest = 0
     for token in _TOKEN_OF_DEPTH.finditer(text):
         first = text[token.start()]
         if first in b"[{":
             depth += 1
-            if depth > MAX_DEPTH:
-                return True
+            deepest = max(deepest, depth)
         elif first in b"]}":
             depth -= 1
-    return False
+    return deepest
 
 
 def _parse_with_halves(text: bytes) -> Any:
     """The parser of the standard library: five times slower, and it takes halves of surrogate pairs."""
+    if _may_be_deep(text) and _depth(text) > MAX_DEPTH:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     try:
         return json.loads(text.decode(), parse_constant=_refuse_constant)
     except RecursionError:
