@@ -43,6 +43,7 @@ from handrail.loop._end import End
 from handrail.loop._limits import Limits, Tally, Trip
 from handrail.loop._repair import repair
 from handrail.loop._tool_batch import Catalogue, ToolBatch
+from handrail.loop._turn import CallDraft
 from handrail.run._loops import cancelled_class, children, is_cancelled_from_outside
 from handrail.run._outcome import error_line
 
@@ -158,12 +159,13 @@ class Drive:
             answer = await self._chain.ask(self._request(), self._cap)  # 5
             if isinstance(answer, End):
                 return answer
-            calls = self._calls_of(answer)
-            if calls and not self._tools_on:
-                self._leave_out(calls)
+            drafts = answer.turn.calls
+            if drafts and not self._tools_on:
+                self._leave_out(drafts)
                 if self._tripped and not answer.turn.text:
                     return End.failed(f"{self._tripped}, and the last answer said nothing", "budget-exhausted")
-                calls = []
+                drafts = []
+            calls = self._calls_of(drafts)
             if calls and (trip := self._tally.look(self._setting.limits, calls)):  # 6
                 self._turn_tools_off(trip)
                 continue
@@ -216,11 +218,11 @@ class Drive:
 
         return request
 
-    def _calls_of(self, answer: Answer) -> list[agui.ToolCall]:
+    def _calls_of(self, drafts: Sequence[CallDraft]) -> list[agui.ToolCall]:
         """The calls of an answer, each with an id of its own."""
         taken: set[str] = set()
         calls: list[agui.ToolCall] = []
-        for draft in answer.turn.calls:
+        for draft in drafts:
             call_id = draft.id or ""
             if not call_id.strip() or call_id in taken or self._conversation.has_call(call_id):
                 call_id = self._driver.new_id()
@@ -230,8 +232,8 @@ class Drive:
             calls.append(agui.ToolCall(id=call_id, function=function))
         return calls
 
-    def _leave_out(self, calls: Sequence[agui.ToolCall]) -> None:
-        names = ", ".join(call.function.name for call in calls)
+    def _leave_out(self, drafts: Sequence[CallDraft]) -> None:
+        names = ", ".join(draft.name or "" for draft in drafts)
         self._driver.log("warning", f"the model asked for {names}, but there are no tools to call; left out")
 
     def _turn_tools_off(self, trip: Trip) -> None:
