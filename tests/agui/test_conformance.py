@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from tests.agui.wires import Reading, every_cut, read, sse
 from tests.conftest import SHARED
 
+from handrail.agui._encode import encode
 from handrail.agui._input import outgoing_input
 from handrail.agui._values import json_equal
 from handrail.agui._warnings import WarningRecord
@@ -170,6 +171,17 @@ def test_conformance_stream_as_payloads(name: str) -> None:
     loaded = fixture(name)
     from_bytes, from_dicts = read([sse(loaded["stream"])]), read(loaded["stream"])
     assert from_dicts.told() == from_bytes.told()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if fixture(name)["expect"]["outcome"] == "completed"])
+def test_conformance_stream_sent_and_read_back(name: str) -> None:
+    """P-98: what came through is sent by the encoder of the server, and comes through again as it was."""
+    first = read([sse(fixture(name)["stream"])])
+    body = b"".join(encode(number, event) for number, event in enumerate(first.events))
+    again = read([body])
+    assert again.dumps == first.dumps
+    assert again.messages == first.messages
+    assert json_equal(again.inbound.fold.state, first.inbound.fold.state)
 
 
 def test_how_many_ran(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
