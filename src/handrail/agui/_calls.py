@@ -22,15 +22,11 @@ from ag_ui.core import (
 )
 
 from handrail.agui._entries import Call, Entry
+from handrail.agui._models import made
 from handrail.agui._text import join
 from handrail.agui._thread import Thread
 
-__all__ = ["ToolCalls", "given"]
-
-
-def given(**fields: Any) -> dict[str, Any]:
-    """The fields that have a value: the others are left out of a model, not set to nothing."""
-    return {name: value for name, value in fields.items() if value is not None}
+__all__ = ["ToolCalls"]
 
 
 class _Replay:
@@ -128,12 +124,14 @@ class ToolCalls:
             self._warn("second-result", f"a second result for tool call {name!r} replaces the first")
         elif name in self._streaming:
             self._warn("result-before-end", f"the result of tool call {name!r} came before its end")
-        message = ToolMessage(
+        message = made(
+            ToolMessage,
             id=self._free_id(event, before),
             role="tool",
             content=event.content,
             tool_call_id=name,
-            **given(subagent_run_id=event.subagent_run_id, metadata=event.metadata),
+            subagent_run_id=event.subagent_run_id,
+            metadata=event.metadata,
         )
         if before is not None:
             self._thread.put(before, message)
@@ -159,8 +157,8 @@ class ToolCalls:
         return name
 
     def _add(self, event: ToolCallStartEvent, entry: Entry, *, complete: bool) -> Call:
-        function = FunctionCall(name=event.tool_call_name, arguments="")
-        model = ToolCall(id=event.tool_call_id, type="function", function=function)
+        function = made(FunctionCall, name=event.tool_call_name, arguments="")
+        model = made(ToolCall, id=event.tool_call_id, type="function", function=function)
         return self._thread.add_call(entry, model, run=self._thread.run, complete=complete)
 
     def _rename(self, call: Call, name: str) -> None:
@@ -186,8 +184,9 @@ class ToolCalls:
         return self._new_carrier(event, event.tool_call_id)
 
     def _new_carrier(self, event: ToolCallStartEvent, wanted: str) -> Entry:
-        owner = given(subagent_run_id=event.subagent_run_id)
-        return self._thread.append(AssistantMessage(id=self._thread.free_id(wanted), role="assistant", **owner))
+        name = self._thread.free_id(wanted)
+        message = made(AssistantMessage, id=name, role="assistant", subagent_run_id=event.subagent_run_id)
+        return self._thread.append(message)
 
     def _judge(self, replay: _Replay) -> None:
         """Says what a call of an earlier run was, now that its arguments have come once more (P-51)."""

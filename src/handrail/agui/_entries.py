@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from ag_ui.core import FunctionCall, Message, TextPart, ToolCall
 
+from handrail.agui._models import changed, made
 from handrail.agui._patch import Document
 from handrail.agui._text import join
 
@@ -60,13 +61,14 @@ class Call:
         model = self._model
         update: dict[str, Any] = {}
         if self._pieces or self.name != model.function.name:
-            update["function"] = FunctionCall(name=self.name, arguments=join([model.function.arguments, *self._pieces]))
+            arguments = join([model.function.arguments, *self._pieces])
+            update["function"] = made(FunctionCall, name=self.name, arguments=arguments)
         if self._metadata is not None:
             update["metadata"] = self._metadata
         if self.encrypted_value != model.encrypted_value:
             update["encrypted_value"] = self.encrypted_value
         if update:
-            self._model = model.model_copy(update=update)
+            self._model = changed(model, update)
             self._pieces, self._metadata = [], None
         return self._model
 
@@ -153,7 +155,7 @@ class Entry:
                 update["metadata"] = self._metadata
             if self.calls:
                 update["tool_calls"] = [call.build() for call in self.calls]
-            self._model = self._model.model_copy(update=update)
+            self._model = changed(self._model, update)
             self._pieces, self._metadata, self._changes = [], None, {}
             self.stale = False
         return self._model
@@ -164,10 +166,10 @@ class Entry:
             return join((content or "", text))
         if self._new_part:
             self._new_part = False
-            return [*cast("list[Any]", content), TextPart(type="text", text=text)]
+            return [*cast("list[Any]", content), made(TextPart, type="text", text=text)]
         parts = cast("list[Any]", content)
         last = parts[-1]
-        return [*parts[:-1], last.model_copy(update={"text": join((last.text, text))})]
+        return [*parts[:-1], changed(last, {"text": join((last.text, text))})]
 
 
 def _merged(own: dict[str, Any] | None, before: dict[str, Any] | None, metadata: dict[str, Any]) -> dict[str, Any]:

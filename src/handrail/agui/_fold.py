@@ -44,9 +44,10 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from handrail.agui._calls import ToolCalls, given
+from handrail.agui._calls import ToolCalls
 from handrail.agui._entries import Entry
 from handrail.agui._history import Repair, history
+from handrail.agui._models import made
 from handrail.agui._patch import Document
 from handrail.agui._thread import Thread
 from handrail.agui._values import copy_json
@@ -186,8 +187,15 @@ class Fold:
         entry = self._thread.by_id.get(event.message_id)
         if entry is None:
             role = event.role or "assistant"
-            fields = given(name=event.name, subagent_run_id=event.subagent_run_id)
-            entry = self._thread.append(_TEXT_MESSAGES[role](id=event.message_id, role=role, content="", **fields))
+            message: Message = made(
+                _TEXT_MESSAGES[role],
+                id=event.message_id,
+                role=role,
+                content="",
+                name=event.name,
+                subagent_run_id=event.subagent_run_id,
+            )
+            entry = self._thread.append(message)
             entry.streamed_in = self._thread.run
         elif entry.role not in _TEXT_MESSAGES:
             entry = self._drop(event, entry)
@@ -213,8 +221,8 @@ class Fold:
     def _reasoning_start(self, event: ReasoningMessageStartEvent) -> None:
         entry = self._thread.by_id.get(event.message_id)
         if entry is None:
-            fields = given(subagent_run_id=event.subagent_run_id)
-            message = ReasoningMessage(id=event.message_id, role="reasoning", content="", **fields)
+            name, owner = event.message_id, event.subagent_run_id
+            message = made(ReasoningMessage, id=name, role="reasoning", content="", subagent_run_id=owner)
             entry = self._thread.append(message)
         elif entry.role != "reasoning":
             entry = self._drop(event, entry)
@@ -281,12 +289,14 @@ class Fold:
         entry = self._thread.by_id.get(event.message_id)
         if entry is None or event.replace is not False:
             kept = entry.build().metadata if entry is not None and entry.role == "activity" else None
-            message = ActivityMessage(
+            message = made(
+                ActivityMessage,
                 id=event.message_id,
                 role="activity",
                 activity_type=event.activity_type,
                 content=copy_json(event.content),
-                **given(subagent_run_id=event.subagent_run_id, metadata=kept),
+                subagent_run_id=event.subagent_run_id,
+                metadata=kept,
             )
             entry = self._thread.append(message) if entry is None else self._thread.put(entry, message)
             self._silence(entry)

@@ -90,6 +90,7 @@ _RUN_REFUSALS: dict[RunPhase, str] = {
 }
 
 _Move = Literal["start", "go on", "end"]
+_Standing = Literal["open", "ended", "closed"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,17 +136,15 @@ _BRACKET_OF: dict[type, tuple[_Bracket, _Move]] = {
 }
 
 _NOT_OPEN = "No active {noun} found with ID {key}: it is one that was not started, or has ended"
-_BRACKET_TABLE: dict[tuple[_Move, Literal["open", "ended", "closed"]], str | None] = {
+_BRACKET_TABLE: dict[_Move, dict[_Standing, str | None]] = {
     # None: allowed; else why not. "ended" is what was open before in this run and is opened once only.
-    ("start", "open"): "A {noun} with ID {key} is already active; end it first",
-    ("start", "ended"): "The {noun} with ID {key} has ended in this run, and is not opened again",
-    ("start", "closed"): None,
-    ("go on", "open"): None,
-    ("go on", "ended"): _NOT_OPEN,
-    ("go on", "closed"): _NOT_OPEN,
-    ("end", "open"): None,
-    ("end", "ended"): _NOT_OPEN,
-    ("end", "closed"): _NOT_OPEN,
+    "start": {
+        "open": "A {noun} with ID {key} is already active; end it first",
+        "ended": "The {noun} with ID {key} has ended in this run, and is not opened again",
+        "closed": None,
+    },
+    "go on": {"open": None, "ended": _NOT_OPEN, "closed": _NOT_OPEN},
+    "end": {"open": None, "ended": _NOT_OPEN, "closed": _NOT_OPEN},
 }
 
 
@@ -258,8 +257,10 @@ class Verifier:
 
     def _move(self, event: Any, kind: _Bracket, move: _Move) -> None:
         items, key = self._items[kind], kind.key(event)
-        standing = "open" if key in items.open else "ended" if key in items.owners and not kind.reopens else "closed"
-        if (refusal := _BRACKET_TABLE[move, standing]) is not None:
+        standing: _Standing = (
+            "open" if key in items.open else "ended" if key in items.owners and not kind.reopens else "closed"
+        )
+        if (refusal := _BRACKET_TABLE[move][standing]) is not None:
             words = refusal.format(noun=kind.noun, key=_named(key))
             self._refuse(event, "P-39", f"Cannot send {_quoted(event)}: {words}")
         if kind.owned and event.subagent_run_id is not None:
