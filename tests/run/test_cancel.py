@@ -230,6 +230,27 @@ def test_a_signal_handler_that_cancels_while_the_loop_sleeps(library: str) -> No
     assert anyio.run(main, backend=library) < 0.2 * LOADED
 
 
+@pytest.mark.parametrize("library", ["asyncio", "trio"])
+@pytest.mark.parametrize("which", ["cancellation", "result", "events"])
+def test_a_signal_handler_wakes_whoever_waits_in_the_loop_it_interrupted(library: str, which: str) -> None:
+    """R-61, R-11: the loop sleeps in its selector, and no host of the run is there to wake it."""
+
+    async def main() -> float:
+        driver: RunDriver[Said] = RunDriver(on_cancel=lambda: driver.finish(Completed()))
+        wait = listed(driver.run.events) if which == "events" else soon(getattr(driver.run, which))
+        before = signal.signal(signal.SIGALRM, lambda _signum, _frame: driver.run.cancel())
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        started = time.monotonic()
+        try:
+            await wait
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        return time.monotonic() - started
+
+    assert anyio.run(main, backend=library) < 0.5 * LOADED
+
+
 def test_a_signal_handler_that_cancels_during_a_blocking_read() -> None:
     """R-61: the same for a thread that waits for the next event."""
     driver: RunDriver[Said] = RunDriver(on_cancel=lambda: driver.finish(None, outcome="cancelled"))
