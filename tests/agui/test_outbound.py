@@ -23,6 +23,7 @@ from ag_ui.core import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.agui.test_schema import PATH, is_valid
 
 from handrail import Limits, Loop, RetryPolicy, Tool, events
 from handrail.agui._ending import ERROR_TEXTS
@@ -459,8 +460,10 @@ def test_failures(reason: str | None) -> None:
     def broken(ended: Outcome) -> str:
         raise RuntimeError("no text")
 
-    for error_text in (broken, lambda ended: None):
-        assert Wire().feed(started).finish(outcome, error_text=error_text).said[1][1] == ERROR_TEXTS[code]
+    for error_text, warned in ((broken, ["outgoing"]), (lambda ended: None, [])):
+        wire = Wire().feed(started).finish(outcome, error_text=error_text)
+        assert wire.said[1][1] == ERROR_TEXTS[code]
+        assert [record.code for record in wire.told] == warned
 
 
 def test_open_things_are_closed_before_the_end() -> None:
@@ -549,6 +552,13 @@ def played(
     return wire.finish(outcome), outcome
 
 
+def assert_valid(sent: Sequence[Event]) -> None:
+    """Every event is valid by the protocol's own schema, where that is beside this checkout."""
+    for event in sent:
+        document = event.model_dump(by_alias=True, mode="json")
+        assert not PATH.is_file() or is_valid(document), document
+
+
 def essence(messages: Sequence[Message]) -> list[tuple[Any, ...]]:
     """Ids, content and order, the results of one answer in any order."""
     found: list[tuple[Any, ...]] = []
@@ -593,6 +603,7 @@ def test_a_client_gets_what_the_loop_has(name: str) -> None:
     """P-86: folding the stream of a completed run gives the outcome's messages: ids, content, order."""
     tools: list[Any] = [double, explode, Tool(double, name="slow", parallel=True)]
     wire, outcome = played(SCRIPTS[name], tools=tools)
+    assert_valid(wire.events)
     assert outcome.outcome == "completed"
     fold = wire.folded()
     assert essence(fold.messages) == essence(outcome.messages)

@@ -6,7 +6,7 @@ reported is left out and is never a zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from ag_ui.core import (
@@ -21,7 +21,7 @@ from ag_ui.core import (
     TokenUsage,
 )
 
-__all__ = ["ERROR_TEXTS", "INTERNAL_ERROR", "RUN_FAILED", "Ended", "ErrorText", "ending", "internal_error"]
+__all__ = ["ERROR_TEXTS", "INTERNAL_ERROR", "RUN_FAILED", "Ended", "ending", "internal_error"]
 
 RUN_FAILED = "run-failed"
 INTERNAL_ERROR = "internal-error"
@@ -53,16 +53,12 @@ class Ended(Protocol):
     def spent(self) -> Any: ...
 
 
-ErrorText = Callable[[Any], str]
-"""Makes the text of a failure from its outcome, in place of the fixed one."""
-
-
-def ending(given: RunAgentInput, ended: Ended, error_text: ErrorText | None = None) -> RunFinishedEvent | RunErrorEvent:
-    """The event that says how a run ended. `error_text` may raise; then the fixed text stands."""
+def ending(given: RunAgentInput, ended: Ended, error_text: str | None = None) -> RunFinishedEvent | RunErrorEvent:
+    """The event that says how a run ended; `error_text` takes the place of the fixed text of a failure."""
     accounts = _accounts(ended)
     if ended.outcome == "failed":
         code = ended.reason if ended.reason in ERROR_TEXTS else RUN_FAILED
-        return RunErrorEvent(message=_text(ended, code, error_text), code=code, **accounts)
+        return RunErrorEvent(message=ERROR_TEXTS[code] if error_text is None else error_text, code=code, **accounts)
     return RunFinishedEvent(thread_id=given.thread_id, run_id=given.run_id, outcome=_verdict(ended), **accounts)
 
 
@@ -81,17 +77,6 @@ def _verdict(
     if ended.pending_calls:
         return RunFinishedSuccessOutcome(type="success", pending_tool_call_ids=list(ended.pending_calls))
     return RunFinishedSuccessOutcome(type="success")
-
-
-def _text(ended: Ended, code: str, error_text: ErrorText | None) -> str:
-    if error_text is not None:
-        try:
-            text: Any = error_text(ended)
-        except Exception:
-            return ERROR_TEXTS[code]
-        if isinstance(text, str):
-            return text
-    return ERROR_TEXTS[code]
 
 
 def _accounts(ended: Ended) -> dict[str, Any]:

@@ -24,12 +24,7 @@ from ag_ui.core import (
     Message,
     MessagesSnapshotEvent,
     ReasoningEncryptedValueEvent,
-    ReasoningEndEvent,
     ReasoningMessage,
-    ReasoningMessageContentEvent,
-    ReasoningMessageEndEvent,
-    ReasoningMessageStartEvent,
-    ReasoningStartEvent,
     RunAgentInput,
     RunStartedEvent,
     TextMessageContentEvent,
@@ -43,37 +38,21 @@ from ag_ui.core import (
 )
 
 from handrail import events as loop
+from handrail.agui._answer import Answer
 from handrail.agui._compat import PROTOCOL_VERSION
-from handrail.agui._ending import Ended, ErrorText, ending, internal_error
+from handrail.agui._ending import Ended, ending, internal_error
 from handrail.agui._gate import Gate
 from handrail.agui._text import join, mend
 from handrail.agui._thread import Thread
 from handrail.agui._warnings import WarningRecord, WarningSink
 from handrail.errors import LocalProtocolError
 
-__all__ = ["Outbound", "Streaming"]
+__all__ = ["ErrorText", "Outbound", "Streaming"]
 
 Streaming = Literal["live", "committed"]
+ErrorText = Callable[[Any], str]
+"""Makes the text of a failure from its outcome, in place of the fixed one."""
 _ERROR = {"handrail.error": True}
-
-
-class _Answer:
-    """What is on the wire of one attempt."""
-
-    __slots__ = ("has_reasoning", "has_text", "id", "is_open", "reasoning", "span", "text")
-
-    def __init__(self, message_id: str) -> None:
-        self.id = message_id
-        self.text: list[str] = []
-        self.has_text = self.is_open = False
-        self.reasoning: list[str] = []
-        self.has_reasoning = False
-        self.span: str | None = None
-        """The reasoning span that is open."""
-
-    @property
-    def reasoning_id(self) -> str:
-        return f"{self.id}:reasoning"
 
 
 class Outbound:
@@ -101,8 +80,8 @@ class Outbound:
         self._gate = Gate(given.thread_id, warn)
         self._thread = Thread(message for message in given.messages if message.role != "activity")
         self._made: list[Event] = []
-        self._answer: _Answer | None = None
-        self._owed: list[_Answer] = []
+        self._answer: Answer | None = None
+        self._owed: list[Answer] = []
         self._secrets: dict[str, ReasoningEncryptedValueEvent] = {}
         self._unanswered: dict[str, None] = {}
 
@@ -123,7 +102,7 @@ class Outbound:
         """What is left to say when the run has a result, its terminal event last; nothing the second time.
 
         Closes what is open, sends the results that the outcome has and the wire has not. Where the verifier refuses
-        RUN_FINISHED all the same, RUN_ERROR goes instead.
+        RUN_FINISHED all the same, RUN_ERROR goes instead. An `error_text` that raises is told to `warn`.
         """
         if self.is_over:
             return ()
@@ -131,11 +110,21 @@ class Outbound:
             self._start()
             self._close()
             self._send_missing_results(ended.messages)
-            self._emit(ending(self._given, ended, error_text))
+            self._emit(ending(self._given, ended, self._error_text(ended, error_text)))
         except (LocalProtocolError, ValueError) as error:
             self._warn(WarningRecord("outgoing", f"the run could not be brought to its end: {error}"))
             self._emit(internal_error())
         return self._taken()
+
+    def _error_text(self, ended: Ended, make: ErrorText | None) -> str | None:
+        if make is None or ended.outcome != "failed":
+            return None
+        try:
+            text: Any = make(ended)
+        except Exception as error:
+            self._warn(WarningRecord("outgoing", f"error_text raised {error!r}; the fixed text is sent"))
+            return None
+        return text if isinstance(text, str) else None
 
     def fail(self) -> Sequence[Event]:
         """What is left to say when the run cannot be carried on here: RUN_ERROR, unless the run is over."""
@@ -144,6 +133,10 @@ class Outbound:
         self._close()
         self._emit(internal_error())
         return self._taken()
+
+    def _close(self) -> None:
+        if self._answer is not None:
+            self._answer.close()
 
     def _taken(self) -> Sequence[Event]:
         made, self._made = self._made, []
@@ -163,131 +156,91 @@ class Outbound:
             )
             self._emit(started)
 
-    # -- what is streamed --------------------------------------------------------------------------------------------
+    # -- what is streamed, and what of it is void --------------------------------------------------------------------
 
     def _attempt_started(self, event: loop.AttemptStarted) -> None:
-        self._answer = _Answer(event.message_id)
+        self._answer = self._new_answer(event.message_id)
+
+    def _new_answer(self, message_id: str) -> Answer:
+        return Answer(message_id, emit=self._emit, before_opening=self._retract, new_id=self._new_id)
 
     def _token(self, event: loop.Token) -> None:
         if self._is_live and event.text:
-            answer = self._answer or self._unannounced()
-            self._close_reasoning(answer)
-            self._say(answer, event.text)
+            (self._answer or self._unannounced()).say(event.text)
 
     def _reasoning_token(self, event: loop.ReasoningToken) -> None:
         if self._is_live and event.text:
-            self._think(self._answer or self._unannounced(), event.text)
+            (self._answer or self._unannounced()).think(event.text)
 
-    def _unannounced(self) -> _Answer:
+    def _unannounced(self) -> Answer:
         """The answer of a loop that did not say its id before it spoke."""
-        self._answer = _Answer(self._new_id())
+        self._answer = self._new_answer(self._new_id())
         return self._answer
-
-    def _say(self, answer: _Answer, text: str) -> None:
-        self._open_text(answer)
-        self._emit(TextMessageContentEvent(message_id=answer.id, delta=text))
-        answer.text.append(text)
-
-    def _open_text(self, answer: _Answer) -> None:
-        if not answer.is_open:
-            self._retract()
-            self._emit(TextMessageStartEvent(message_id=answer.id, role="assistant"))
-            answer.is_open = answer.has_text = True
-
-    def _think(self, answer: _Answer, text: str) -> None:
-        self._open_reasoning(answer)
-        self._emit(ReasoningMessageContentEvent(message_id=answer.reasoning_id, delta=text))
-        answer.reasoning.append(text)
-
-    def _open_reasoning(self, answer: _Answer) -> None:
-        if answer.span is None:
-            self._retract()
-            span = self._new_id()
-            self._emit(ReasoningStartEvent(message_id=span))
-            self._emit(ReasoningMessageStartEvent(message_id=answer.reasoning_id, role="reasoning"))
-            answer.span, answer.has_reasoning = span, True
-
-    def _close_reasoning(self, answer: _Answer) -> None:
-        if answer.span is not None:
-            span, answer.span = answer.span, None
-            self._emit(ReasoningMessageEndEvent(message_id=answer.reasoning_id))
-            self._emit(ReasoningEndEvent(message_id=span))
-
-    def _close_text(self, answer: _Answer) -> None:
-        if answer.is_open:
-            answer.is_open = False
-            self._emit(TextMessageEndEvent(message_id=answer.id))
-
-    def _close(self) -> None:
-        """Closes what is open, innermost first."""
-        if self._answer is not None:
-            self._close_reasoning(self._answer)
-            self._close_text(self._answer)
-
-    # -- what is void, and what stands -------------------------------------------------------------------------------
-
-    def _attempt_is_void(self, event: loop.RunEvent) -> None:
-        """A failed attempt, a discarded turn: what it showed is closed, and owed."""
-        self._close()
-        if self._answer is not None and (self._answer.has_text or self._answer.has_reasoning):
-            self._owed.append(self._answer)
-        self._answer = None
-
-    def _retract(self) -> None:
-        """States the thread without what is owed."""
-        if self._owed:
-            owed, self._owed = self._owed, []
-            self._state_thread([answer.reasoning_id for answer in owed if answer.has_reasoning])
-
-    def _state_thread(self, retracted: Sequence[str] = ()) -> None:
-        """A snapshot of the thread as it stands.
-
-        Reasoning survives a snapshot that has none; what is retracted is then stated as empty.
-        """
-        messages: list[Message] = [entry.build() for entry in self._thread]
-        if not any(message.role == "reasoning" for message in messages):
-            messages += [ReasoningMessage(id=name, role="reasoning", content="") for name in retracted]
-        self._emit(MessagesSnapshotEvent(messages=messages))
 
     def _attempt_succeeded(self, event: loop.AttemptSucceeded) -> None:
         if self._answer is not None:
-            self._close_reasoning(self._answer)
+            self._answer.close_reasoning()
+
+    def _attempt_is_void(self, event: loop.RunEvent) -> None:
+        """A failed attempt, a discarded turn: what it showed is closed, and owed."""
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            answer.close()
+            if answer.has_text or answer.has_reasoning:
+                self._owed.append(answer)
+
+    def _retract(self) -> None:
+        """Takes back what is owed, if anything is."""
+        if self._owed:
+            self._state_thread()
+
+    def _state_thread(self) -> None:
+        """A snapshot of the thread as it stands, without what is owed.
+
+        Reasoning survives a snapshot that has none, so then it is stated as empty.
+        """
+        owed, self._owed = self._owed, []
+        messages: list[Message] = [entry.build() for entry in self._thread]
+        if not any(message.role == "reasoning" for message in messages):
+            names = [answer.reasoning_id for answer in owed if answer.has_reasoning]
+            messages += [ReasoningMessage(id=name, role="reasoning", content="") for name in names]
+        self._emit(MessagesSnapshotEvent(messages=messages))
 
     def _assistant_message(self, event: loop.AssistantMessage) -> None:
         """The turn stands: the wire gets what it has not had of it, and what it had otherwise is retracted."""
         message = event.message
         if self._answer is not None and not self._is_beginning_of(self._answer, message):
             self._attempt_is_void(event)
-        answer, self._answer = self._answer or _Answer(message.id), None
+        answer, self._answer = self._answer or self._new_answer(message.id), None
         self._retract()
         if event.reasoning is not None:
             self._complete_reasoning(answer, event.reasoning)
         rest = mend(message.content or "")[len(join(answer.text)) :]
         if rest:
-            self._say(answer, rest)
+            answer.say(rest)
         elif not message.content and not message.tool_calls:
-            self._open_text(answer)
-        self._close_text(answer)
+            answer.open_text()
+        answer.close()
         self._keep_secrets(answer, message)
         for part in (event.reasoning, message):
             if part is not None:
                 self._thread.add(part)
 
-    def _is_beginning_of(self, answer: _Answer, message: AssistantMessage) -> bool:
+    def _is_beginning_of(self, answer: Answer, message: AssistantMessage) -> bool:
         return answer.id == message.id and mend(message.content or "").startswith(join(answer.text))
 
-    def _complete_reasoning(self, answer: _Answer, message: ReasoningMessage) -> None:
+    def _complete_reasoning(self, answer: Answer, message: ReasoningMessage) -> None:
         said, content = join(answer.reasoning), mend(message.content)
         rest = content[len(said) :] if content.startswith(said) else ""
         if rest:
-            self._think(answer, rest)
+            answer.think(rest)
         elif not answer.has_reasoning:
-            self._open_reasoning(answer)
-        self._close_reasoning(answer)
+            answer.open_reasoning()
+        answer.close_reasoning()
         if message.encrypted_value is not None:
             self._emit(_secret("message", answer.reasoning_id, message.encrypted_value))
 
-    def _keep_secrets(self, answer: _Answer, message: AssistantMessage) -> None:
+    def _keep_secrets(self, answer: Answer, message: AssistantMessage) -> None:
         """Encrypted values go out as soon as the client knows what they belong to."""
         if message.encrypted_value is not None:
             self._secrets[message.id] = _secret("message", message.id, message.encrypted_value)
@@ -349,7 +302,6 @@ class Outbound:
         message = event.message
         self._thread.add(message)
         if not isinstance(message.content, str):
-            self._owed = []
             self._state_thread()
             return
         self._emit(TextMessageStartEvent(message_id=message.id, role="user", name=message.name))
