@@ -12,7 +12,7 @@ import pytest
 from ag_ui import core as agui
 
 from handrail import Budget, Loop, Tool, UsageError, Window, assistant, events, system, tool, user
-from handrail.agui._interrupts import approve
+from handrail.agui import approve
 from handrail.testing import FakeClock, ScriptedBackend, call, collect, gate, stall, text
 
 from .kit import checked, play, roles
