@@ -234,6 +234,7 @@ def test_a_tag_that_names_another_lane_is_refused() -> None:
         assert "does not match" in str(error)
         assert error.path == "/subagentRunId"
     assert expanded(text("m"), text("n", **S1))[-1] == start("n", **OF_S1)
+    assert expanded(text("m"), text("n", **S1), text("n", "a", **S1))[-1] == content("n", "a", **OF_S1)
     assert expanded(text("x", **S1), thought("x", "a", **S2))[-1]["subagentRunId"] == "s2"
 
 

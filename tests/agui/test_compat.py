@@ -70,6 +70,17 @@ def test_a_thinking_event_with_no_opener_gets_an_id_nobody_opened(name: str, suc
     assert "ours" in warnings[1].message
 
 
+def test_what_was_ended_is_not_gone_on_with() -> None:
+    """P-26: an id of ours is given once; what goes on after its end has another, which nobody opened."""
+    results, warnings = translated(
+        {"type": "THINKING_TEXT_MESSAGE_START"},
+        {"type": "THINKING_TEXT_MESSAGE_END"},
+        {"type": "THINKING_TEXT_MESSAGE_CONTENT", "delta": "x"},
+    )
+    assert [payload["messageId"] for payload in results] == ["new-1", "new-1", "new-2"]
+    assert [record.code for record in warnings] == ["legacy", "legacy"]
+
+
 def upgraded(*parts: dict[str, Any]) -> tuple[list[dict[str, Any]], list[tuple[str, str | None]]]:
     warnings: list[WarningRecord] = []
     holder = {"messages": [{"id": "u", "role": "user", "content": list(parts)}]}

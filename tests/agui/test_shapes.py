@@ -203,6 +203,7 @@ def test_what_is_newer_goes_with_the_smallest_thing_around_it(payload: Any, clea
         (snapshot("hello"), "/messages/0", "object"),
         (snapshot({"id": "a", "role": "assistant", "content": []}), "/messages/0/content", "string"),
         ({"type": "SUBAGENT_STARTED", "subagentRunId": "s"}, "/name", "missing"),
+        (calling({"id": "c", "function": {"name": "f", "arguments": ""}}), "/messages/0/toolCalls/0/type", "missing"),
     ],
 )
 def test_what_is_known_and_wrong_is_fatal(payload: dict[str, Any], path: str, words: str) -> None:
@@ -404,6 +405,7 @@ def test_instances_are_those_of_the_models() -> None:
         ({"type": "STATE_SNAPSHOT", "snapshot": float("inf")}, False),
         ({"type": "STATE_SNAPSHOT", "snapshot": {"big": 10**400}}, False),
         (snapshot(), False),
+        (calling({"id": "c", "function": {"name": "f", "arguments": ""}}), False),
         (finished(outcome={"type": "success"}), True),
         ({"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c", "content": "x"}, True),
         ({"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c", "content": []}, True),
@@ -416,7 +418,7 @@ def test_the_quick_pass_takes_what_can_be_read_in_one_way(payload: dict[str, Any
     event = quick_event(json.dumps(payload).encode())
     assert (event is not None) is is_quick
     if event is not None:
-        walked = read_event(payload, pytest.fail)
+        walked: Any = read_event(payload, pytest.fail)
         assert event == walked
         assert event.model_fields_set == walked.model_fields_set
 

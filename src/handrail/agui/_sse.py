@@ -77,7 +77,6 @@ class EventStreamFraming:
 
     def end(self) -> bytes | None:
         """The data of the block that the end of the body cut off, or None."""
-        self._line[:0] = self._start or b""
         self._hold(bytes(self._line))
         return self._finish()
 
