@@ -8,7 +8,8 @@ task or a thread or looks at a clock; the loop and the session do that, and shar
 
 from __future__ import annotations
 
-from handrail.tools._context import LogLevel, ToolContext
+from handrail.events import LogLevel
+from handrail.tools._context import ToolContext
 from handrail.tools._tool import ArgumentsError, Tool, catalogue, completed, groups, tool
 from handrail.tools._values import as_content, error_text
 

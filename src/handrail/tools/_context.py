@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-__all__ = ["LogLevel", "ToolContext"]
+from handrail.events import LogLevel
 
-LogLevel = Literal["debug", "info", "warning", "error"]
+__all__ = ["ToolContext"]
 
 
 class ToolContext:

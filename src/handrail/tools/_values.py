@@ -9,22 +9,22 @@ from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, TypeAlias, TypeGuard, cast, get_args
+from typing import Any, TypeGuard, cast, get_args
 from uuid import UUID
 
-from ag_ui.core import AudioPart, DocumentPart, ImagePart, TextPart, VideoPart
+from ag_ui.core import ContentPart
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-__all__ = ["ContentPart", "as_content", "error_text"]
+from handrail.events import ToolContent
 
-ContentPart: TypeAlias = TextPart | ImagePart | AudioPart | VideoPart | DocumentPart
+__all__ = ["as_content", "error_text"]
 
-_PARTS = get_args(ContentPart)
+_PARTS: tuple[type, ...] = get_args(get_args(ContentPart)[0])
 _MAX_ERROR_TEXT = 4_000
 
 
-def as_content(value: Any) -> str | list[ContentPart]:
+def as_content(value: Any) -> ToolContent:
     """A tool's value as the content of a tool message: text as it is, AG-UI parts as parts, the rest as JSON text.
 
     Raises `ValueError` for what JSON cannot express. A number that is none (NaN, infinity) is written as null.
