@@ -10,6 +10,7 @@ import typing
 import warnings
 import weakref
 
+import anyio
 import pytest
 import trio
 
@@ -17,7 +18,7 @@ import handrail.run
 from handrail.errors import UsageError
 from handrail.run import Outcome, Run, RunDriver, Settled
 
-from ._kit import PATIENCE, Completed, Crew, Said, check_order, child, elsewhere, listed, soon
+from ._kit import PATIENCE, Completed, Crew, Said, check_order, child, elsewhere, listed, soon, turns
 
 
 def test_the_signatures_are_those_of_the_design() -> None:
@@ -270,6 +271,42 @@ def test_a_finaliser_that_finishes_while_an_event_is_stamped() -> None:
     assert [event.text for event in driver.run.events] == ["a", "end"]
     check_order(driver.run.events, driver.run.id)
     assert driver.run.drained.is_set
+
+
+async def test_what_a_finaliser_asks_inside_the_critical_section_wakes_those_who_wait() -> None:
+    """R-84, R-11: the result, `drained`, the cancellation and the next event, though the ask was carried out later."""
+
+    class Dying:
+        def __del__(self) -> None:
+            driver.run.cancel()
+            driver.emit(Said("from __del__"))
+            driver.finish(Completed("end"))
+            driver.end_work()
+
+    class Collecting(Said):
+        def stamped(self, run_id: str, seq: int) -> Said:
+            doomed.clear()
+            return Said(self.text, run_id, seq)
+
+    driver: RunDriver[Said] = RunDriver()
+    driver.begin_work("w")
+    doomed = [Dying()]
+    run, woken = driver.run, []
+
+    async def wait(name: str) -> None:
+        await soon(getattr(run, name))
+        woken.append(name)
+
+    async def read() -> None:
+        woken.extend([event.text for event in await listed(run.events)])
+
+    async with anyio.create_task_group() as group:
+        for name in ("result", "drained", "cancellation"):
+            group.start_soon(wait, name)
+        group.start_soon(read)
+        await turns()
+        assert driver.emit(Collecting("a")) is True
+    assert sorted(woken) == sorted(["result", "drained", "cancellation", "a", "from __del__", "end"])
 
 
 @pytest.mark.slow

@@ -458,6 +458,30 @@ def test_a_reader_of_a_closed_loop_is_skipped(driver: RunDriver[Said]) -> None:
     assert [event.seq for event in driver.run.events] == [0, 1]
 
 
+def test_a_waiter_that_leaves_while_it_is_being_woken(anyio_backend: str) -> None:
+    """R-12, R-13: the thread's wake is under way when the waiter is cancelled; the loop hears of no error."""
+    handled: list[object] = []
+
+    async def main() -> None:
+        if anyio_backend == "asyncio":
+            asyncio.get_running_loop().set_exception_handler(lambda _loop, context: handled.append(context))
+        settled: Settled[str] = Settled()
+
+        async def wait() -> None:
+            await settled
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait)
+            await turns()
+            elsewhere(settle, settled, "now")
+            group.cancel_scope.cancel()
+        await turns()
+        assert await settled == "now"
+
+    anyio.run(main, backend=anyio_backend)
+    assert handled == []
+
+
 def test_a_value_set_from_a_thread_wakes_a_sleeping_loop(anyio_backend: str) -> None:
     """R-11: nothing else happens in that loop that could wake it by chance."""
     settled: Settled[str] = Settled()

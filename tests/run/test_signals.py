@@ -15,12 +15,14 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import anyio
 import pytest
 
-from handrail.run import RunDriver
+from handrail.run import RunDriver, Settled
+from handrail.run._settled import settle
 from handrail.run._waiters import Waiters
 
-from ._kit import PATIENCE, Completed, Crew, Said, check_order, elsewhere
+from ._kit import PATIENCE, Completed, Crew, Said, check_order, elsewhere, turns
 
 LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD", "POP_JUMP_BACKWARD")
 COLLECTS = ("BUILD_", "LIST_", "DICT_", "MAP_")
@@ -39,13 +41,13 @@ class Interrupting:
 
     def run(self, act: Callable[[], object]) -> object:
         before = sys.gettrace()
-        sys.settrace(self._enter)
+        sys.settrace(self.enter)
         try:
             return act()
         finally:
             sys.settrace(before)
 
-    def _enter(self, frame: FrameType, kind: str, _arg: object) -> Any:
+    def enter(self, frame: FrameType, kind: str, _arg: object) -> Any:
         if not frame.f_globals.get("__name__", "").startswith("handrail.run"):
             return None
         frame.f_trace_opcodes = True
@@ -304,3 +306,36 @@ def is_waiting(waiters: Waiters) -> None:
     until = time.monotonic() + PATIENCE / 10
     while not waiters.wakers and time.monotonic() < until:
         time.sleep(0)
+
+
+@pytest.mark.parametrize("library", ["asyncio", "trio"])
+def test_a_value_set_at_every_place_of_a_wait(library: str) -> None:
+    """R-61, R-11: before the waiter is registered, on its way to sleep, in between: it is woken all the same."""
+
+    async def once(place: int) -> bool:
+        settled: Settled[int] = Settled()
+        interruption = Interrupting(place, lambda: settle(settled, 1))
+
+        async def otherwise() -> None:
+            await turns(20)
+            if not interruption.fired:
+                sys.settrace(None)
+                settle(settled, 1)
+
+        with anyio.fail_after(PATIENCE / 10):
+            async with anyio.create_task_group() as group:
+                group.start_soon(otherwise)
+                sys.settrace(interruption.enter)
+                try:
+                    assert await settled == 1
+                finally:
+                    sys.settrace(None)
+        return interruption.fired
+
+    async def main() -> int:
+        place = 0
+        while await once(place):
+            place += 1
+        return place
+
+    assert elsewhere(lambda: anyio.run(main, backend=library)) > 10
