@@ -64,6 +64,7 @@ class LoopDriver(RunDriver[RunEvent]):
     __slots__ = (
         "children",
         "clock",
+        "emit",
         "epilogue",
         "is_called_off",
         "monotonic",
@@ -82,6 +83,7 @@ class LoopDriver(RunDriver[RunEvent]):
         self.new_id = new_id
         self.news = Waiters()
         super().__init__(run_id=run_id or self.new_id(), on_cancel=self._call_off)
+        self.emit = self._core.emit  # the same, without a call in between: it is asked for every token
         self.clock = clock
         self.now: Callable[[], datetime] = clock.now
         self.monotonic: Callable[[], float] = clock.monotonic
@@ -100,7 +102,7 @@ class LoopDriver(RunDriver[RunEvent]):
     @property
     def has_children(self) -> bool:
         """Whether anything is still working beside the run's own section."""
-        return len(self.run.open_work) > 1
+        return len(self._core.sections) > 1
 
     def finish(self, terminal: RunEvent | None, *, error: str | None = None, **parts: Any) -> bool:
         """As in `RunDriver`. A host that has to end the run itself gets the epilogue of the run all the same."""

@@ -50,6 +50,9 @@ class _Call:
 def repair(messages: Sequence[Message], is_waiting: Callable[[ToolCall], bool], new_id: Callable[[], str]) -> Repaired:
     """The history made legal. `is_waiting` says whether an open call of the last turn is to stay open."""
     done = Repaired()
+    if {type(message) for message in messages}.isdisjoint((AssistantMessage, ToolMessage)):
+        done.messages.extend(messages)
+        return done
     turns, calls = _renamed(messages, done, new_id)
     _pair(messages, calls, done)
     last_turn = max((call.turn for call in calls), default=-1)

@@ -46,7 +46,7 @@ class Log(Generic[E]):
 
     def has_more(self, index: int) -> bool:
         """Whether there is something to tell a reader at `index`: an event, or the end."""
-        return len(self.items) > index or self.end == index
+        return len(self.items) > index or self.is_over(index)
 
     def is_over(self, index: int) -> bool:
         end = self.end
@@ -65,21 +65,18 @@ class _AsyncReader(Generic[E]):
 
     async def __anext__(self) -> E:
         index = self._next
-        items = self._log.items
+        log = self._log
+        items = log.items
         if index < len(items):
             if index & _FAIRNESS == _FAIRNESS:
                 await checkpoint()
-        elif not await self._more(index):
-            raise StopAsyncIteration
+        else:
+            if log.end is None or index < log.end:
+                await log.waiters.until(lambda: index < len(items) or (log.end is not None and index >= log.end))
+            if log.end is not None and index >= log.end:
+                raise StopAsyncIteration
         self._next = index + 1
         return items[index]
-
-    async def _more(self, index: int) -> bool:
-        """Wait for an event at `index`; False where the log ends before it."""
-        log = self._log
-        if not log.is_over(index):
-            await log.waiters.until(lambda: log.has_more(index))
-        return not log.is_over(index)
 
 
 class _BlockingReader(Generic[E]):

@@ -61,20 +61,21 @@ class Waiters:
     async def until(self, true: Callable[[], bool], timeout: float | None = None) -> bool:
         """Wait in a task until `true()`; False after `timeout` seconds. Cancelling the task forgets it."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not true():
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                return False
+        while True:
             waker = new_waker()
             wakers = self.wakers
             wakers[waker] = None
             try:
                 if true():
                     return True
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
                 await waker.wait(left)
             finally:
                 wakers.pop(waker, None)
-        return True
+            if true():
+                return True
 
     def block_until(self, true: Callable[[], bool], timeout: float | None = None) -> bool:
         """Wait in a thread until `true()`; False after `timeout` seconds. KeyboardInterrupt comes through."""
