@@ -8,7 +8,6 @@ every way out, in the task that opened it, and only then does the run end.
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,6 +28,7 @@ from handrail.agui._warnings import WarningRecord
 from handrail.client._agent_run import AgentDriver, AgentRun, LateRunError, check_late_run_error
 from handrail.client._body import read_body, readable_encodings, transport_error
 from handrail.errors import HttpError, TransportError, WireError
+from handrail.run import Ended, Settled, start_thread
 from handrail.run._outcome import error_line
 
 __all__ = ["HttpAgent"]
@@ -155,8 +155,8 @@ class HttpAgent:
             raise _not_sent(error) from error
         headers["content-type"] = "application/json"
         headers["accept"] = EVENT_STREAM
-        client = self._client or self._own_client()
         try:
+            client = self._client or await self._own_client()
             request = client.build_request("POST", self._url, content=body, headers=headers, timeout=self._timeout)
             request.headers["accept-encoding"] = readable_encodings(request.headers.get("accept-encoding", ""))
             return await client.send(request, stream=True, follow_redirects=False)
@@ -182,15 +182,15 @@ class HttpAgent:
         if driver.is_reading:
             driver.publish(driver.inbound.end())
 
-    def _own_client(self) -> httpx.AsyncClient:
+    async def _own_client(self) -> httpx.AsyncClient:
         """The client of this event loop. It keeps no connections and no cookies: a run owes nothing to another.
 
         A connection that was kept may be gone when it is used again, and a request is never repeated.
         """
-        loop = _this_loop()
+        trusted, loop = await _trusted_certificates(), _this_loop()
         if (client := self._clients.get(loop)) is None:
             client = self._clients[loop] = httpx.AsyncClient(
-                verify=_trusted(),
+                verify=trusted,
                 timeout=None,
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
@@ -205,10 +205,15 @@ def _this_loop() -> object:
     return anyio.lowlevel.current_token().native_token
 
 
-@functools.cache
-def _trusted() -> ssl.SSLContext:
-    """The certificates that are trusted; reading them takes longer than all the rest of a client."""
-    return httpx.create_ssl_context()
+_certificates: Settled[Ended[ssl.SSLContext]] | None = None
+
+
+async def _trusted_certificates() -> ssl.SSLContext:
+    """What clients of ours trust. It is read once, in a thread, since that takes longer than all the rest."""
+    global _certificates
+    if _certificates is None:
+        _certificates = start_thread(httpx.create_ssl_context)
+    return (await _certificates).unwrap()
 
 
 def _not_sent(error: Exception) -> TransportError:

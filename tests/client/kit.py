@@ -1,0 +1,107 @@
+"""What the tests of a session stand on: an agent that plays streams, and short ways to look at what it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ag_ui.core import BaseEvent, RunAgentInput
+from tests.transcript.events import THREAD
+
+from handrail import AgentSession, RunParams, ToolCallPart, Transcript
+from handrail.agui._warnings import WarningRecord
+from handrail.client import AgentRun
+from handrail.testing import Line, ScriptedAgent
+
+Stream = Iterable["Line | list[Line] | list[BaseEvent]"]
+
+ANY = "*"
+"""As the run id of an event: that of the request."""
+
+
+def flat(stream: Stream) -> list[Line]:
+    """A stream whose parts may be lists."""
+    lines: list[Line] = []
+    for part in stream:
+        lines.extend(part if isinstance(part, list) else [part])
+    return lines
+
+
+class Agent(ScriptedAgent):
+    """A scripted agent whose events may run under the id that was asked for."""
+
+    def __init__(self, *streams: Stream, close_grace: float = 0.0) -> None:
+        super().__init__(*(flat(stream) for stream in streams), close_grace=close_grace)
+
+    def push(self, stream: Stream) -> None:
+        super().push(flat(stream))
+
+    def start(self, input: RunAgentInput, /) -> AgentRun:
+        if self._streams:
+            self._streams[0] = tuple(
+                line.model_copy(update={"run_id": input.run_id}) if getattr(line, "run_id", None) == ANY else line
+                for line in self._streams[0]
+            )
+        return super().start(input)
+
+
+class Session(AgentSession):
+    """A session whose agent and warnings are at hand."""
+
+    script: Agent
+    told: list[WarningRecord]
+
+    @property
+    def codes(self) -> list[str]:
+        """The codes of its warnings, in order."""
+        return [warning.code for warning in self.told]
+
+
+def session(*streams: Stream, grace: float = 0.0, thread_id: str | None = THREAD, **options: Any) -> Session:
+    """A session with an agent that plays these streams."""
+    agent = Agent(*streams, close_grace=grace)
+    told: list[WarningRecord] = []
+    made = Session(agent, thread_id=thread_id, on_warning=told.append, **options)
+    made.script, made.told = agent, told
+    return made
+
+
+def loaded(data: Any, *streams: Stream, **options: Any) -> Session:
+    """A session made of what another one dumped, with an agent of its own."""
+    agent = Agent(*streams)
+    told: list[WarningRecord] = []
+    made = Session.load(agent, data, on_warning=told.append, **options)
+    made.script, made.told = agent, told
+    return made
+
+
+def under(run_id: str) -> RunParams:
+    return RunParams(run_id=run_id)
+
+
+def ids(given: RunAgentInput) -> list[str]:
+    """The ids of a request's messages, tool messages as tool(call id)."""
+    return [f"tool({m.tool_call_id})" if m.role == "tool" else m.id for m in given.messages]
+
+
+def answers(given: RunAgentInput) -> dict[str, Any]:
+    """The tool messages of a request, by call id."""
+    return {m.tool_call_id: m for m in given.messages if m.role == "tool"}
+
+
+def calls(transcript: Transcript) -> dict[str, ToolCallPart]:
+    """The call parts on screen, by id."""
+    return {
+        part.id.removeprefix("tool:"): part
+        for message in transcript.messages
+        for part in message.parts
+        if isinstance(part, ToolCallPart)
+    }
+
+
+def roles(transcript: Transcript) -> list[str]:
+    return [message.role for message in transcript.messages]
+
+
+def texts(transcript: Transcript) -> list[str]:
+    return [message.text for message in transcript.messages]
