@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from ag_ui.core import Event, Message
-from hypothesis import given, settings
+from hypothesis import given
 from pydantic import TypeAdapter
 from tests.agui.counting import calls
+from tests.agui.effort import effort
 from tests.agui.streams import legal_streams
 
 from handrail.agui._fold import Fold
@@ -839,7 +840,7 @@ class SlowFold:
         return next((message for message in self.messages if message["id"] == name), None)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@effort(40)
 @given(legal_streams())
 def test_against_the_slow_fold(events: list[Event]) -> None:
     """P-48, P-49, P-54, P-60: reading between any two events or only at the end gives the same, and the slow fold's."""

@@ -21,8 +21,9 @@ from ag_ui.core import (
     ToolMessage,
     UserMessage,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.agui.effort import effort
 from tests.agui.test_schema import PATH, is_valid
 
 from handrail import Limits, Loop, RetryPolicy, Tool, events
@@ -633,7 +634,7 @@ def test_a_limit() -> None:
     assert "handrail.limit-reached" in [said[1] for said in wire.said if said[0] == "CUSTOM"]
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@effort(25)
 @given(
     st.lists(
         st.tuples(

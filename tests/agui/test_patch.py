@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from ag_ui.core import StateDeltaEvent
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.agui.counting import calls
+from tests.agui.effort import effort
 
 from handrail.agui._patch import Document
 from handrail.agui._values import copy_json, json_equal
@@ -400,7 +401,7 @@ def with_value(value: Any, path: list[str], new: Any) -> Any:
     return value
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@effort(150)
 @given(VALUES, st.lists(OPERATIONS, max_size=4))
 def test_against_the_slow_reference(value: Any, patch: list[dict[str, Any]]) -> None:
     """P-54, P-55: the same value, or the same refusal with everything as it was."""
@@ -416,7 +417,7 @@ def test_against_the_slow_reference(value: Any, patch: list[dict[str, Any]]) -> 
         assert canonical(document.read()) == canonical(expected)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@effort(80)
 @given(VALUES, VALUES)
 def test_equality_and_copies(one: Any, other: Any) -> None:
     """P-55: equal as JSON values are, and a copy is equal and shares nothing."""

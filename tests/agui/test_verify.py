@@ -38,8 +38,9 @@ from ag_ui.core import (
     ToolCallStartEvent,
     ToolMessage,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.agui.effort import effort
 from tests.agui.streams import BRACKETS, THREAD, is_legal, legal_streams, make, run_finished, run_started
 
 from handrail.agui._verify import Verifier
@@ -533,14 +534,14 @@ def test_the_sending_side() -> None:
     assert "this end" in str(caught.value)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@effort(40)
 @given(legal_streams())
 def test_legal_streams_pass(events: list[Event]) -> None:
     """P-36, P-39, P-41: a walk over the tables is accepted whole."""
     assert verified(*events).phase in ("finished", "errored")
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@effort(40)
 @given(legal_streams(max_events=15), st.data())
 def test_one_event_lost_or_doubled(events: list[Event], data: st.DataObject) -> None:
     """P-36, P-39: dropping or doubling an event is caught at the very event where the stream ceases to be legal."""
