@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from ag_ui.core import UserMessage
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.agui.effort import effort
 from tests.agui.wires import Reading, bytewise, pieces, read, read_every_cut, sse
 
 from handrail.agui._inbound import Inbound
@@ -438,7 +439,7 @@ RANDOM_STREAMS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@effort(150)
 @given(RANDOM_STREAMS, st.integers(0, 1000), st.sampled_from([b"\n", b"\r", b"\r\n"]))
 def test_any_cut_of_any_body_gives_the_same(payloads: list[Any], seed: int, end: bytes) -> None:
     """P-13: events, warnings, verdict, messages and state; and of any end of line."""

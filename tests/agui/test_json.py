@@ -7,8 +7,9 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.agui.effort import effort
 
 from handrail.agui._json import MAX_DEPTH, decode_utf8, encode_json, encode_text, excerpt, parse_json
 
@@ -19,7 +20,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@effort(150)
 @given(VALUES, st.booleans())
 def test_any_json_value_is_read_as_it_was_written(value: Any, ensure_ascii: bool) -> None:
     """P-16: escaped or raw, indented or not, the value is the same."""
@@ -118,7 +119,7 @@ def test_halves_of_a_surrogate_pair_are_kept_and_encoded() -> None:
     assert json.loads(encode_json({"\ud83d": ["\ude00", "é"]})) == {"�": ["�", "é"]}
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@effort(150)
 @given(st.text(st.characters()) | st.lists(st.sampled_from(["\ud83d", "\ude00", "a", "é", "😀"])).map("".join))
 def test_every_text_can_be_encoded(text: str) -> None:
     """P-19: nothing raises; what was no half of anything is unchanged."""

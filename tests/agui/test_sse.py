@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.agui.effort import effort
 from tests.agui.wires import bytewise, every_cut, pieces
 
 from handrail.agui._sse import EventStreamFraming
@@ -129,7 +130,7 @@ FRAGMENTS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@effort(150)
 @given(FRAGMENTS.map(b"".join), st.integers(0, 1000))
 @example(b"\n\r\ndata: x\n\n", 0)
 def test_cuts_make_no_difference(body: bytes, seed: int) -> None:
@@ -139,7 +140,7 @@ def test_cuts_make_no_difference(body: bytes, seed: int) -> None:
     assert list(framing.feed(body)) == reference(body)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@effort(150)
 @given(FRAGMENTS.map(b"".join), st.integers(0, 30), st.integers(0, 1000))
 def test_what_is_too_long_is_so_in_every_cut(body: bytes, limit: int, seed: int) -> None:
     """P-13, P-14: payloads before the limit is broken, and whether it is, do not depend on the cut."""
