@@ -313,6 +313,12 @@ async def test_a_cancelled_outcome_has_no_error_and_no_reason_but_a_final() -> N
             assert outcome.reason is None
 
 
+def test_a_cancelled_outcome_takes_no_error_and_no_reason() -> None:
+    """R-26: also where a driver passes what it had at hand."""
+    outcome = finished(None, outcome="cancelled", error="too late", reason="budget-exhausted", final="so far")
+    assert (outcome.error, outcome.reason, outcome.final) == (None, None, "so far")
+
+
 @pytest.mark.parametrize("reason", ["context-exhausted", "budget-exhausted", "completion-truncated", None])
 def test_a_reason_is_one_of_three_or_none(reason: str | None) -> None:
     """R-27"""

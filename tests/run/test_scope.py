@@ -112,6 +112,39 @@ async def test_leaving_by_an_exception_cancels_the_runs() -> None:
     assert sorted(closed) == sorted(run.id for run in runs[:2])
 
 
+async def test_leaving_by_an_exception_calls_the_hooks_of_the_runs() -> None:
+    """R-94, R-62: the scope cancels them as anybody would, so a driver that reacts to its hook hears of it."""
+    hooked: list[str] = []
+
+    async def use() -> None:
+        async with RunScope():
+            drive(endless, on_cancel=lambda: hooked.append("hook"))
+            await turns()
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await soon(use())
+    assert hooked == ["hook"]
+
+
+@pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")  # anyio's, for what its task group never began
+def test_a_task_that_is_cancelled_before_its_first_step() -> None:
+    """R-91, R-94: by asyncio's own means, which a scope cannot see; the run ends and is drained all the same."""
+
+    async def main() -> Run[Said]:
+        before = asyncio.all_tasks()
+        async with RunScope():
+            run = drive(endless)
+            for task in asyncio.all_tasks() - before:
+                task.cancel()
+        return run
+
+    run: Run[Said] = asyncio.run(main())
+    assert run.result.value.outcome == "cancelled"
+    assert run.drained.is_set
+    assert not run.is_cancelled
+
+
 async def test_leaving_by_an_exception_leaves_blocking_threads_behind(gate: threading.Event) -> None:
     """R-94, R-91: it does not wait for them; `drained` tells the truth."""
     entered = threading.Event()
