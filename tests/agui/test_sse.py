@@ -191,7 +191,7 @@ def test_a_line_of_a_megabyte_and_a_half_is_delivered() -> None:
 @pytest.mark.parametrize("read", [b"x" * 4096, b"data: x\n" * 512], ids=["one line", "many lines"])
 def test_memory_is_bounded_by_the_limit(read: bytes) -> None:
     """P-14: an endless block is refused at the limit, having held little more than that."""
-    limit = 2**20
+    limit = 2**18
     tracemalloc.start()
     try:
         with pytest.raises(RemoteDecodeError):
