@@ -35,7 +35,7 @@ from handrail.run._log import Log
 from handrail.run._outcome import Outcome, Verdict
 from handrail.run._settled import Place, Settled, put, wake
 
-__all__ = ["Core", "Driver", "Section"]
+__all__ = ["Core", "Driver", "Section", "verdict_of"]
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -59,6 +59,12 @@ class Section:
     def __init__(self, name: str, paired: bool) -> None:
         self.name = name
         self.paired = paired
+
+
+def verdict_of(event: object) -> Verdict | None:
+    """What an event's class says of how it ends a run; a field of that name says nothing."""
+    ends = getattr(type(event), "ends", None)
+    return ends if isinstance(ends, str) else None  # pyright: ignore[reportReturnType]  # `finish` judges the string
 
 
 def _not_to_emit(event: object) -> UsageError:
@@ -157,7 +163,9 @@ class Core(Generic[E]):
     def emit(self, event: E) -> bool:
         """`_decide` written out: this is the one ask that comes once per token."""
         verdict = self.verdict
-        ends = getattr(event, "ends", None) if verdict is None else verdict(event)
+        ends = getattr(type(event), "ends", None) if verdict is None else verdict(event)
+        if ends is not None and verdict is None:
+            ends = verdict_of(event)
         log = self.log
         behind: list[Callable[[], object]] | None = None
         try:

@@ -45,6 +45,7 @@ __all__ = [
     "is_cancelled_from_outside",
     "new_waker",
     "run_forever",
+    "say_library",
     "start_line",
     "start_task",
 ]
@@ -191,16 +192,23 @@ class _TrioHome:
 
 
 def _trio_lowlevel() -> Any:
-    return sys.modules["trio"].lowlevel
+    """trio's lower level; None where trio was not imported, cannot be, or is just being imported by another thread."""
+    return getattr(sys.modules.get("trio"), "lowlevel", None)
 
 
 def _in_trio_run() -> bool:
-    return "trio" in sys.modules and _trio_lowlevel().in_trio_run()
+    lowlevel = _trio_lowlevel()
+    return lowlevel is not None and lowlevel.in_trio_run()
+
+
+def _in_trio_task() -> bool:
+    lowlevel = _trio_lowlevel()
+    return lowlevel is not None and lowlevel.in_trio_task()
 
 
 def current_home() -> Home | None:
     """The event loop that the calling thread is running, or None."""
-    if _in_trio_run() and (_trio_lowlevel().in_trio_task() or asyncio._get_running_loop() is None):
+    if _in_trio_run() and (_in_trio_task() or asyncio._get_running_loop() is None):
         return _TrioHome(_trio_lowlevel().current_trio_token())
     loop = asyncio._get_running_loop()
     return None if loop is None else _AsyncioHome(loop)
@@ -208,7 +216,7 @@ def current_home() -> Home | None:
 
 def new_waker() -> AsyncWaker:
     """A waker for the calling task."""
-    if "trio" in sys.modules and _trio_lowlevel().in_trio_task():
+    if _in_trio_task():
         return _TrioWaker(_trio_lowlevel())
     return _AsyncioWaker(asyncio.get_running_loop())
 
@@ -347,6 +355,13 @@ def children() -> Children:
     return _GroupChildren() if _in_trio_run() else _AsyncioChildren()
 
 
+def say_library(context: Context, library: str | None) -> None:
+    """Correct what a context that was copied from a task says of the event loop: it is about to run elsewhere."""
+    variable: Any = getattr(sys.modules.get("sniffio"), "current_async_library_cvar", None)
+    if variable is not None:
+        context.run(variable.set, library)
+
+
 def start_task(home: Home, coro: Coroutine[Any, Any, None], context: Context, name: str) -> None:
     """Run `coro` as a task of an asyncio home, from any thread.
 
@@ -354,8 +369,7 @@ def start_task(home: Home, coro: Coroutine[Any, Any, None], context: Context, na
     """
     loop = home.loop() if isinstance(home, _AsyncioHome) else None
     assert loop is not None, "only asyncio homes take tasks"
-    if "sniffio" in sys.modules:  # the context may come from a thread that a trio program started, and say so
-        context.run(sys.modules["sniffio"].current_async_library_cvar.set, "asyncio")
+    say_library(context, "asyncio")
 
     def start() -> None:
         # Not `create_task`: an eager task factory would run the first step before the caller has the handle.

@@ -9,14 +9,14 @@ Only one thing at a time may put (a run puts inside its critical section). Waiti
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
 from handrail.errors import NotSettled, UsageError
 from handrail.run._loops import Home, checkpoint
 from handrail.run._waiters import Waiters
 
-__all__ = ["Place", "Settled", "put", "settle", "wake"]
+__all__ = ["Place", "Settled", "put", "settle", "wake", "when_set"]
 
 T = TypeVar("T")
 
@@ -117,3 +117,28 @@ def settle(settled: Settled[T], value: T) -> bool:
     first = put(settled, value)
     wake(settled)
     return first
+
+
+def when_set(settled: Settled[Any], fn: Callable[[], object]) -> None:
+    """Call `fn` once the value is set: now if it is, else on whatever thread sets it. `fn` is not to raise or wait."""
+    waker = _Call(settled, fn)
+    wakers = settled._waiters.wakers  # pyright: ignore[reportPrivateUsage]
+    wakers[waker] = True
+    if settled.is_set and wakers.pop(waker, False):
+        fn()
+
+
+class _Call:
+    """A waiter that is no task and no thread."""
+
+    __slots__ = ("_fn", "_settled")
+
+    def __init__(self, settled: Settled[Any], fn: Callable[[], object]) -> None:
+        self._settled = settled
+        self._fn = fn
+
+    def wake(self) -> None:
+        if self._settled.is_set:
+            self._fn()
+        else:
+            when_set(self._settled, self._fn)

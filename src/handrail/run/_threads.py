@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, ParamSpec, TypeVar
 
+from handrail.run._loops import say_library
 from handrail.run._settled import Settled, settle
 
 __all__ = ["Ended", "start_thread"]
@@ -43,6 +44,7 @@ def start_thread(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Settl
     """
     ended: Settled[Ended[T]] = Settled()
     context = contextvars.copy_context()
+    say_library(context, None)
 
     def work() -> None:
         try:

@@ -4,14 +4,15 @@ The one pattern behind `Settled` and the log, and the reason why neither needs a
 
     the waiter                          the other side
     1. registers its waker              1. makes the thing true
-    2. looks whether the thing is true  2. takes all registered wakers and wakes each
+    2. looks whether the thing is true  2. lists the registered wakers, takes each out and wakes it
     3. if not, sleeps
 
-Both orders are safe: a waiter that registers before the wakers are taken is woken, and one that registers behind is
-behind step 1 as well, so that its second look finds the thing true. Registering is one dictionary store, taking is one
-attribute store, waking pops one entry at a time: each is a single step of the interpreter, so neither a thread switch
-nor a signal handler nor a finaliser can find them half done. A waker is woken at most once. One that comes for nothing
-looks again and goes back to sleep. A waiter that leaves takes its waker along, so waiting a thousand times with a
+Both orders are safe: a waiter that registers before the wakers are listed is woken, and one that registers behind is
+behind step 1 as well, so that its second look finds the thing true. Registering, listing and taking out are each one
+operation on one dictionary, a single step of the interpreter, so neither a thread switch nor a signal handler nor a
+finaliser can find them half done, and who takes a waker out is the one to wake it. The dictionary is never replaced:
+two wakings that meet could otherwise lose whoever registered between them. A waker that comes for nothing looks again
+and goes back to sleep. A waiter that leaves takes its waker along, so waiting a thousand times with a
 timeout leaves nothing behind.
 """
 
@@ -46,17 +47,14 @@ class Waiters:
     __slots__ = ("wakers",)
 
     def __init__(self) -> None:
-        self.wakers: dict[Waker, None] = {}
+        self.wakers: dict[Waker, bool] = {}
 
     def wake_all(self) -> None:
         """Wake everybody who is registered now; costs nothing for those who are not."""
-        wakers, self.wakers = self.wakers, {}
-        while wakers:
-            try:
-                waker, _ = wakers.popitem()
-            except KeyError:  # the last one left by itself
-                return
-            waker.wake()
+        wakers = self.wakers
+        for waker in tuple(wakers):
+            if wakers.pop(waker, False):
+                waker.wake()
 
     async def until(self, true: Callable[[], bool], timeout: float | None = None) -> bool:
         """Wait in a task until `true()`; False after `timeout` seconds. Cancelling the task forgets it."""
@@ -64,7 +62,7 @@ class Waiters:
         while True:
             waker = new_waker()
             wakers = self.wakers
-            wakers[waker] = None
+            wakers[waker] = True
             try:
                 if true():
                     return True
@@ -73,7 +71,7 @@ class Waiters:
                     return False
                 await waker.wait(left)
             finally:
-                wakers.pop(waker, None)
+                wakers.pop(waker, False)
             if true():
                 return True
 
@@ -86,11 +84,11 @@ class Waiters:
                 return False
             waker = _ThreadWaker()
             wakers = self.wakers
-            wakers[waker] = None
+            wakers[waker] = True
             try:
                 if true():
                     return True
                 waker.wait(min(left, threading.TIMEOUT_MAX))
             finally:
-                wakers.pop(waker, None)
+                wakers.pop(waker, False)
         return True
