@@ -6,7 +6,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PEERS  := .cache/peers
 
-.PHONY: demo test check quick bench format lint types floors clean
+.PHONY: demo test check quick bench fuzz format lint types floors clean
 
 demo: $(VENV)/installed            ## run the embedded agent: no key, no network
 	@$(VENV)/bin/handrail demo
@@ -33,6 +33,10 @@ floors: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev       ## measure; prints a table
 	$(PY) -m benchmarks
+
+LONGER ?= 50
+fuzz: $(VENV)/installed-dev        ## the property tests, LONGER times as long as in `make test`
+	HANDRAIL_FUZZ=$(LONGER) $(PY) -m pytest -s --timeout 0 tests/agui/test_fuzz.py tests/agui/test_schema.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "handrail needs Python 3.11 or newer; name one with PYTHON=")'
