@@ -382,8 +382,10 @@ async def test_a_verdict_is_passed_on() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_an_exception_that_is_no_exception_goes_on_to_the_host(error: type[BaseException]) -> None:
-    """R-87: the run is failed, and `asyncio.run` raises it as it would have without us."""
+def test_an_exception_that_is_no_exception_goes_on_to_the_host(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    """R-87, R-21: the run is failed, and `asyncio.run` raises it as it would have without us; once is enough."""
     runs: list[Run[Said]] = []
 
     async def body(driver: RunDriver[Said]) -> None:
@@ -399,6 +401,8 @@ def test_an_exception_that_is_no_exception_goes_on_to_the_host(error: type[BaseE
     assert runs[0].result.value.outcome == "failed"
     assert (runs[0].result.value.error or "").startswith(error.__name__)
     assert runs[0].drained.is_set
+    gc.collect()
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
 
 
 def test_the_same_in_a_scope() -> None:
@@ -676,6 +680,33 @@ def test_runs_and_drivers_of_drive_are_collected() -> None:
     while any(ref() is not None for ref in refs) and time.monotonic() < deadline:
         gc.collect()
     assert [ref() for ref in refs] == [None] * 4
+
+
+def test_a_living_loop_keeps_nothing_of_runs_that_are_over() -> None:
+    """R-103: neither the runs nor the tasks that hosted them, on a loop that goes on and on the shared one."""
+
+    def left() -> int:
+        gc.collect()
+        return sum(isinstance(thing, (asyncio.Task, Run, RunDriver)) for thing in gc.get_objects())
+
+    async def main() -> tuple[int, int]:
+        await drive(speak).drained
+        await turns()
+        before = left()
+        for _ in range(100):
+            await drive(speak).drained
+        await turns()
+        return before, left()
+
+    def shared() -> tuple[int, int]:
+        drive(speak).drained.wait(PATIENCE)
+        before = left()
+        for _ in range(100):
+            drive(speak).drained.wait(PATIENCE)
+        return before, left()
+
+    for before, after in (asyncio.run(main()), shared()):
+        assert after - before < 20
 
 
 # --- threads and processes --------------------------------------------------------------------------------------

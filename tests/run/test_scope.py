@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from typing import Any
 
@@ -140,6 +141,7 @@ def test_a_task_that_is_cancelled_before_its_first_step() -> None:
         return run
 
     run: Run[Said] = asyncio.run(main())
+    gc.collect()
     assert run.result.value.outcome == "cancelled"
     assert run.drained.is_set
     assert not run.is_cancelled
