@@ -36,7 +36,7 @@ bench: $(VENV)/installed-dev       ## measure; prints a table
 
 LONGER ?= 50
 fuzz: $(VENV)/installed-dev        ## the property tests, LONGER times as long as in `make test`
-	HANDRAIL_FUZZ=$(LONGER) $(PY) -m pytest -s --timeout 0 tests/agui/test_fuzz.py tests/agui/test_schema.py
+	HANDRAIL_FUZZ=$(LONGER) $(PY) -m pytest -s --timeout 0 tests/agui/test_fuzz.py tests/agui/test_fuzz_budget.py tests/agui/test_schema.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "handrail needs Python 3.11 or newer; name one with PYTHON=")'
