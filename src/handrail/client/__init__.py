@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from handrail.agui._verdict import CANCELLED_CODE, CLIENT_ERROR_CODE
 from handrail.client._agent_run import AgentReport, AgentRun
+from handrail.client._loop_agent import LoopAgent
 from handrail.client._params import RunParams
 from handrail.client._port import Agent
 from handrail.client._session import AgentSession
@@ -25,6 +26,7 @@ __all__ = [
     "AgentRun",
     "AgentSession",
     "HttpAgent",
+    "LoopAgent",
     "RunParams",
 ]
 

@@ -142,9 +142,8 @@ class AgentDriver(RunDriver[Event]):
         async def main() -> None:
             try:
                 with anyio.CancelScope() as self._reading:
-                    if self.run.is_cancelled:  # asked before there was a scope to cancel
-                        self._reading.cancel()
-                    await read()
+                    if not self.run.is_cancelled:  # before there was a scope to cancel
+                        await read()
             except Exception:
                 _logger.exception("run %s: the reader itself raised", self.run.id)
                 raise

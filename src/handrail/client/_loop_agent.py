@@ -1,0 +1,117 @@
+"""An agent in the same process: a loop, behind the same interface and the same checks as a remote one.
+
+It does what the endpoint of a server and a client do to each other, without the bytes: the input goes out through the
+client's table and in through the server's, the loop's events become AG-UI events by the server's mapping, and those
+come in through the client's pipeline. So a conversation does not depend on which of the two it is held with.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from ag_ui.core import Context, Event, Message, ResumeEntry, RunAgentInput, Tool
+
+from handrail.agui._input import encode_input, read_input
+from handrail.agui._outbound import Outbound
+from handrail.agui._warnings import WarningRecord
+from handrail.client._agent_run import AgentDriver, AgentRun, LateRunError, check_late_run_error
+from handrail.errors import LocalProtocolError
+from handrail.events import RunEvent
+from handrail.run import Run
+from handrail.run._outcome import error_line
+from handrail.run._settled import when_set
+
+__all__ = ["LoopAgent"]
+
+_logger = logging.getLogger("handrail.agui")
+
+
+class _Loop(Protocol):
+    """What can be run: a `Loop`, or anything like it."""
+
+    def run(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool],
+        context: Sequence[Context],
+        answers: Sequence[ResumeEntry],
+        run_id: str,
+    ) -> Run[RunEvent]: ...
+
+
+class LoopAgent:
+    """A `Loop` as an agent, so that a session can drive it in process: `AgentSession(LoopAgent(loop))`.
+
+    It maps and checks what a server and a client would. Tools of the input are declared to the model and not executed,
+    approvals end a run as an interrupt, answers come in through `resume`. A failure shows its code and a fixed text, as
+    on the wire; the exception behind it is in the loop's own log. `run.cancel()` ends the run and the loop's run, and
+    `run.drained` waits for the loop's. `late_run_error` is as in `HttpAgent`. Raises `TypeError` for what has no `run`.
+    """
+
+    def __init__(self, loop: _Loop, *, late_run_error: LateRunError = "stand") -> None:
+        if not callable(getattr(loop, "run", None)):
+            raise TypeError(f"LoopAgent takes a Loop, or anything with a method run(), not {type(loop).__name__}")
+        self._loop = loop
+        self._late_run_error: LateRunError = check_late_run_error(late_run_error)
+
+    def start(self, input: RunAgentInput | Mapping[str, Any]) -> AgentRun:
+        """Run the loop on the input, and return the run of its answer at once.
+
+        Raises `LocalProtocolError` for an input that breaks the protocol, and `UsageError` under trio without a
+        `RunScope` or `async with loop:`; no model has been asked then. Everything later is in result and report.
+        """
+        driver = AgentDriver(input, close_grace=math.inf, late_run_error=self._late_run_error)
+        encode_input(driver.request)
+        return driver.start(lambda: self._play(driver))
+
+    async def _play(self, driver: AgentDriver) -> None:
+        given = read_input(driver.request, _not_for_the_client)
+        try:
+            run = self._loop.run(
+                given.messages,
+                tools=given.tools or (),
+                context=given.context or (),
+                answers=given.resume or (),
+                run_id=given.run_id,
+            )
+        except Exception as error:
+            driver.inbound.fail(LocalProtocolError(f"the loop took no such input: {error_line(error)}", rule="P-75"))
+            return
+        section = driver.work("loop")
+        section.__enter__()
+        when_set(run.drained, lambda: section.__exit__(None, None, None))
+        try:
+            await _pass_on(run, given, driver)
+        finally:
+            run.cancel()  # does nothing where the run is over
+
+    def __repr__(self) -> str:
+        return f"<LoopAgent {self._loop!r}>"
+
+
+async def _pass_on(run: Run[RunEvent], given: RunAgentInput, driver: AgentDriver) -> None:
+    """Everything the loop says, to its end; what breaks the protocol on the way ends it as an error."""
+    outbound = Outbound(given, new_id=lambda: str(uuid.uuid4()), warn=_not_for_the_client)
+
+    def send(events: Sequence[Event]) -> None:
+        for event in events:
+            driver.publish(driver.inbound.feed_payload(event.model_dump(by_alias=True)))
+
+    try:
+        async for event in run.events:
+            send(outbound.feed(event))
+        send(outbound.finish(await run.result))
+    except Exception:
+        _logger.exception("run %s: what the loop says cannot be sent", given.run_id)
+        send(outbound.fail())
+    driver.publish(driver.inbound.end())
+
+
+def _not_for_the_client(record: WarningRecord) -> None:
+    """A warning that a server would keep to itself."""
+    _logger.warning("%s: %s", record.code, record.message)
