@@ -7,8 +7,9 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from handrail.errors import UsageError
-from handrail.run import Ended, RunDriver, drive
+from handrail.run import Ended, Run, RunDriver, Settled, drive
 from handrail.run._loops import current_home
+from handrail.run._settled import settle
 
 __all__ = ["block"]
 
@@ -26,21 +27,28 @@ def block(name: str, call: Callable[[], Awaitable[T]]) -> T:
     """
     if current_home() is not None:
         raise UsageError(f"{name}_sync() would block the event loop of this thread; use `await session.{name}()`")
-    ended: list[Ended[T]] = []
+    ended: Settled[Ended[T]] = Settled()
+    runs: list[Run[Any]] = []
+    is_interrupted = False
 
     async def body(driver: RunDriver[Any]) -> None:
+        runs.append(driver.run)
+        if is_interrupted:
+            driver.run.cancel()
         try:
-            ended.append(Ended(await call(), None))
+            outcome: Ended[T] = Ended(await call(), None)
         except BaseException as error:  # it is for the thread that waits
-            ended.append(Ended(None, error))
+            outcome = Ended(None, error)
+        settle(ended, outcome)
         driver.finish(None, outcome="completed")
 
-    run = drive(body)
     try:
-        run.result.wait()
+        drive(body)
+        return ended.wait().unwrap()
     except BaseException:
-        run.cancel()
+        is_interrupted = True  # an interrupt may come at any point, also before the run is known here
+        for run in runs:
+            run.cancel()
         with suppress(TimeoutError):
-            run.result.wait(_GRACE)
+            ended.wait(_GRACE)
         raise
-    return ended[0].unwrap()

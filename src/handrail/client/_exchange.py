@@ -10,8 +10,7 @@ exception: that cancels what is left instead of waiting for it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,16 +122,18 @@ class Exchange:
     async def go(self, request: Request) -> RunState:
         """Carry the request out, and its follow-ups; returns the state in which the last run ended."""
         try:
-            async with _hosting():
-                self._home = current_home()
-                with anyio.CancelScope() as self._scope:
-                    if self.is_stopped:
-                        self._scope.cancel()
-                    await self._runs(request)
+            await _hosting(lambda: self._stoppable(request))
         finally:
             if self._owes_a_round:
                 self._warn("tool-loop-stopped", "the exchange was stopped before its tool results were delivered")
         return self._ledger.transcript.run
+
+    async def _stoppable(self, request: Request) -> None:
+        self._home = current_home()
+        with anyio.CancelScope() as self._scope:
+            if self.is_stopped:
+                self._scope.cancel()
+            await self._runs(request)
 
     async def _runs(self, request: Request) -> None:
         while True:
@@ -313,18 +314,25 @@ def _failure(outcome: Outcome, run: Run[Event]) -> Failed:
 
 
 class _Left(Exception):
-    """Raised in a scope of ours so that it cancels what is left instead of waiting for it."""
+    """Raised in a scope of ours, so that it cancels what is left instead of waiting for it."""
 
 
-@asynccontextmanager
-async def _hosting() -> AsyncGenerator[None]:
+async def _hosting(work: Callable[[], Awaitable[None]]) -> None:
+    """Do the work where runs can be started."""
     home = current_home()
     if home is None or home.name != "trio" or current_scope() is not None:
-        yield
+        await work()
         return
+    failure: BaseException | None = None
     try:
         async with RunScope():
-            yield
+            try:
+                await work()
+            except cancelled_class():
+                raise
+            except BaseException as error:  # by itself, not in a group of one
+                failure = error
             raise _Left
     except _Left:
-        return
+        if failure is not None:
+            raise failure from None
