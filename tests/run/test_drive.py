@@ -33,8 +33,6 @@ from ._kit import (
     turns,
 )
 
-Body = Callable[[RunDriver[Said]], Awaitable[object]]
-
 place: contextvars.ContextVar[str] = contextvars.ContextVar("place", default="nowhere")
 
 
