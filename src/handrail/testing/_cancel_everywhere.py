@@ -80,7 +80,7 @@ class _Point:
         if len(log.items) > self._index:
             self._run.cancel()
         else:
-            log.waiters.wakers[self] = None
+            log.waiters.wakers[self] = True
 
     def at_rest(self, held: Gate) -> None:
         """The run is held in a gate and nothing moves."""
