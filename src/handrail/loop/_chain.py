@@ -49,6 +49,19 @@ class _Open:
 class Chain:
     """The backends of a run and what became of every attempt; `is_uncommitted`: something was streamed and not kept."""
 
+    __slots__ = (
+        "_backends",
+        "_driver",
+        "_estimate",
+        "_idle_timeout",
+        "_ledger",
+        "_open",
+        "_retry",
+        "_windows",
+        "attempts",
+        "is_uncommitted",
+    )
+
     def __init__(
         self,
         driver: LoopDriver,

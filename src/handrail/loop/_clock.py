@@ -11,7 +11,7 @@ all: there the sleep is the wait, and news cut it short by cancelling the scope 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
@@ -65,11 +65,14 @@ class _Alarm:
         self._home.call(self._scope.cancel)
 
 
-async def wait_for(true: Callable[[], bool], news: Waiters, clock: Clock, seconds: float | None = None) -> None:
+def wait_for(news: Waiters, true: Callable[[], bool], clock: Clock, seconds: float | None = None) -> Awaitable[object]:
     """Wait until `true()`, looked at whenever there are `news`, but no longer than `seconds` on the clock."""
     if seconds is None or isinstance(clock, SystemClock):
-        await news.until(true, seconds)
-        return
+        return news.until(true, seconds)
+    return _sleep_until(news, true, clock, seconds)
+
+
+async def _sleep_until(news: Waiters, true: Callable[[], bool], clock: Clock, seconds: float) -> None:
     home = current_home()
     assert home is not None
     until = clock.monotonic() + seconds
@@ -77,9 +80,9 @@ async def wait_for(true: Callable[[], bool], news: Waiters, clock: Clock, second
         with anyio.CancelScope() as scope:
             alarm = _Alarm(home, scope)
             wakers = news.wakers
-            wakers[alarm] = None
+            wakers[alarm] = True
             try:
                 if not true():
                     await clock.sleep(left)
             finally:
-                wakers.pop(alarm, None)
+                wakers.pop(alarm, False)

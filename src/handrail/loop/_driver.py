@@ -16,7 +16,7 @@ from handrail.loop._end import End
 from handrail.loop._steering import Steers
 from handrail.run import Run, RunDriver, start_thread
 from handrail.run._child import Child
-from handrail.run._loops import Children
+from handrail.run._loops import Children, cancelled_class
 from handrail.run._waiters import Waiters
 from handrail.tools import completed
 
@@ -58,10 +58,12 @@ class LoopDriver(RunDriver[RunEvent]):
     """The driver of one run of a loop.
 
     `news` is rung when something has ended or the run is called off (`is_called_off`: somebody cancelled). `children`
-    are the streams and tools, so that leaving them waits for each and a cancellation from outside reaches them.
+    are the streams and tools, so that leaving them waits for each and a cancellation from outside reaches them. A
+    `casualty` is what a child raised to end more than itself (no `Exception`, no cancellation): it goes to the host.
     """
 
     __slots__ = (
+        "casualty",
         "children",
         "clock",
         "emit",
@@ -89,6 +91,7 @@ class LoopDriver(RunDriver[RunEvent]):
         self.monotonic: Callable[[], float] = clock.monotonic
         self.started_at = clock.monotonic()
         self.is_called_off = False
+        self.casualty: BaseException | None = None
         self.steers = Steers()
         self.epilogue: Callable[[End], None] | None = None
         self.run._steers = self.steers  # pyright: ignore[reportPrivateUsage]  # the other face of the same run
@@ -106,7 +109,9 @@ class LoopDriver(RunDriver[RunEvent]):
 
     def finish(self, terminal: RunEvent | None, *, error: str | None = None, **parts: Any) -> bool:
         """As in `RunDriver`. A host that has to end the run itself gets the epilogue of the run all the same."""
-        if terminal is None and self.epilogue is not None and not self.run.is_done:
+        if self._core.ended is not None:
+            return False
+        if terminal is None and self.epilogue is not None:
             self.epilogue(End(how=parts["outcome"], error=error or ""))
             return True
         return super().finish(terminal, error=error, **parts)
@@ -116,8 +121,10 @@ class LoopDriver(RunDriver[RunEvent]):
         self.emit(Log(ts=self.now(), level=level, data=data, logger="handrail.loop"))
 
     async def wait(self, true: Callable[[], bool], seconds: float | None = None) -> None:
-        """Wait until `true()` or the run is called off, but no longer than `seconds`."""
-        await wait_for(lambda: self.is_called_off or true(), self.news, self.clock, seconds)
+        """Wait until `true()` or the run is called off, but no longer than `seconds`. Raises the `casualty`."""
+        await wait_for(self.news, lambda: self.is_called_off or true(), self.clock, seconds)
+        if self.casualty is not None:
+            raise self.casualty
 
     def _call_off(self) -> None:
         self.is_called_off = True
@@ -126,7 +133,14 @@ class LoopDriver(RunDriver[RunEvent]):
     def start(self, work: Callable[[], Awaitable[T]], name: str) -> Child[T]:
         """Run something in a task of the run's group, as a work section."""
 
-        return Child(self.children, work, name=name, section=self.work(name), on_end=self.news.wake_all)
+        def on_end() -> None:
+            error = child.ended and child.ended.error
+            if error is not None and not isinstance(error, (Exception, cancelled_class())):
+                self.casualty = error
+            self.news.wake_all()
+
+        child = Child(self.children, work, name=name, section=self.work(name), on_end=on_end)
+        return child
 
     def start_in_thread(self, fn: Callable[[], Any], name: str) -> Child[Any]:
         """Run something that may block in a thread of its own; the section is open until the thread returns.

@@ -70,6 +70,23 @@ class Setting:
 class Drive:
     """The driving of one run."""
 
+    __slots__ = (
+        "_answers",
+        "_batch",
+        "_catalogue",
+        "_chain",
+        "_conversation",
+        "_driver",
+        "_ledger",
+        "_message_count",
+        "_preamble",
+        "_repaired",
+        "_round",
+        "_setting",
+        "_tally",
+        "_tripped",
+    )
+
     def __init__(
         self,
         driver: LoopDriver,

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
-from types import TracebackType
 from typing import Any
 
 import anyio
@@ -30,6 +28,7 @@ from handrail.loop._backend import (
 )
 from handrail.loop._driver import LoopDriver
 from handrail.loop._turn import Turn
+from handrail.run._loops import checkpoint
 
 __all__ = ["Stream"]
 
@@ -39,27 +38,6 @@ CLOSE_GRACE = 5.0
 """Seconds that closing a stream may take behind a failure or a cancellation."""
 
 _NO_FINISH = "the stream ended without a finish"
-
-
-class _Closing:
-    """A stream whose closing is not cut short by the cancellation that led to it."""
-
-    __slots__ = ("_stream",)
-
-    def __init__(self, stream: AbstractAsyncContextManager[AsyncIterator[Delta]]) -> None:
-        self._stream = stream
-
-    async def __aenter__(self) -> AsyncIterator[Delta]:
-        return await self._stream.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        if error is None:
-            return await self._stream.__aexit__(None, None, None)
-        with anyio.move_on_after(CLOSE_GRACE, shield=True):
-            return await self._stream.__aexit__(kind, error, traceback)
-        return None
 
 
 class Stream:
@@ -93,9 +71,17 @@ class Stream:
         self._child.give_up()
 
     async def _live(self) -> None:
+        stream = self._backend.stream(self._request)
+        deltas = await stream.__aenter__()
         try:
-            async with _Closing(self._backend.stream(self._request)) as deltas:
-                await self._read(deltas)
+            await self._read(deltas)
+        except BaseException as error:
+            # Not `async with`: the closing must not be cut short by the cancellation that led to it.
+            with anyio.move_on_after(CLOSE_GRACE, shield=True):
+                await stream.__aexit__(type(error), error, error.__traceback__)
+            raise
+        try:
+            await stream.__aexit__(None, None, None)
         except Exception:
             if not self._is_complete:
                 raise
@@ -110,7 +96,9 @@ class Stream:
         try:
             async for delta in deltas:
                 if child.is_given_up or driver.is_called_off:
-                    return
+                    await checkpoint()  # where a stream that never waits is stopped
+                    if child.is_given_up:
+                        continue
                 self.last_sign = monotonic()
                 if isinstance(delta, TextDelta):
                     keep_text(delta.text)

@@ -99,9 +99,26 @@ class _Ready:
 class ToolBatch:
     """The calls of one turn. `interrupts` and `pending_calls` are those that stay open, in call order.
 
-    The attributes below `_dispatched` are what an epilogue finds open: the calls that were announced and not answered
-    (with True for those that were started), and the question that a person is being asked.
+    What an epilogue may find open here are calls that were announced and not answered, some of them dispatched, and the
+    question that a person is being asked.
     """
+
+    __slots__ = (
+        "_announced",
+        "_ask",
+        "_asking",
+        "_catalogue",
+        "_conversation",
+        "_dispatched",
+        "_driver",
+        "_is_ask_async",
+        "_round",
+        "_tally",
+        "_timeout",
+        "_tripped",
+        "interrupts",
+        "pending_calls",
+    )
 
     def __init__(
         self,

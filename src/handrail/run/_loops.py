@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import math
 import sys
 import types
@@ -28,7 +29,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from types import TracebackType
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self
 
 import anyio
 import anyio.lowlevel
@@ -273,7 +274,7 @@ class _AsyncioChildren:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[object, asyncio.Task[None]] = {}
         self._waker: _AsyncioWaker | None = None
 
     async def __aenter__(self) -> Self:
@@ -300,26 +301,32 @@ class _AsyncioChildren:
             raise cancelled
 
     def _cancel_all(self) -> None:
-        for task in tuple(self._tasks):
+        for key in tuple(self._tasks):
+            self._cancel(key)
+
+    def _cancel(self, key: object) -> None:
+        task = self._tasks.get(key)
+        if task is not None and not self._loop.is_closed():
             task.cancel()
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> Callable[[], object]:
         # At its start line already, so that a cancellation before its first step, too, ends it where it can tell.
-        coro = self._live(work)
+        key = object()
+        coro = self._live(work, key)
         coro.send(None)
         # Not `create_task`: an eager task factory would run the first step at once.
         task = asyncio.Task(coro, loop=self._loop, name=name)
-        self._tasks.add(task)
-        return task.cancel
+        self._tasks[key] = task
+        return functools.partial(self._cancel, key)
 
-    async def _live(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _live(self, work: Callable[[], Coroutine[Any, Any, None]], key: object) -> None:
         try:
             await start_line()
             await work()
         except asyncio.CancelledError:
             return
         finally:
-            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+            self._tasks.pop(key, None)
             if self._waker is not None and not self._tasks:
                 self._waker.wake()
 
