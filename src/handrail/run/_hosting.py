@@ -33,7 +33,6 @@ import functools
 import os
 import threading
 import time
-import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
@@ -121,12 +120,12 @@ def host(driver: RunDriver[Any], main: Main) -> None:
     section = driver.work("run")
     section.__enter__()
     if scope is not None:
-        scope.start(driver, lambda: _hosted(driver, main, section))
+        scope.start(driver, lambda: _hosted(driver, main, section), lambda: _end(driver, section, "cancelled", None))
     elif home is not None:
         _start(home, driver, main, section)
     else:
-        _start(_shared_home(), driver, main, section)
         _live_on_shared.add(driver.run)
+        _start(_shared_home(), driver, main, section)
 
 
 def _start(home: Home, driver: RunDriver[Any], main: Main, section: AbstractContextManager[bool]) -> None:
@@ -134,6 +133,13 @@ def _start(home: Home, driver: RunDriver[Any], main: Main, section: AbstractCont
     coro = _hosted(driver, main, section, at_start_line=True)
     coro.send(None)
     start_task(home, coro, contextvars.copy_context(), name=f"handrail run {driver.run.id}")
+
+
+def _end(driver: RunDriver[Any], section: AbstractContextManager[bool], verdict: Verdict, error: str | None) -> None:
+    """The epilogue of every host: finish the run if its driver did not, and end its outermost section (R-77)."""
+    driver.finish(None, outcome=verdict, error=error)
+    section.__exit__(None, None, None)
+    _live_on_shared.discard(driver.run)
 
 
 async def _hosted(
@@ -161,15 +167,14 @@ async def _hosted(
         if not isinstance(failure, Exception):
             raise
     finally:
-        driver.finish(None, outcome=verdict, error=error)
-        section.__exit__(None, None, None)
+        _end(driver, section, verdict, error)
     if not run.drained.is_set:
         await run.drained
 
 
 # -- the shared thread -------------------------------------------------------------------------------------------------
 
-_live_on_shared: weakref.WeakSet[Run[Any]] = weakref.WeakSet()
+_live_on_shared: set[Run[Any]] = set()
 _starting = threading.RLock()
 _shared: Settled[Home] | None = None
 
@@ -194,7 +199,7 @@ def _report(error: BaseException) -> None:
 
 
 def _cancel_at_exit() -> None:
-    runs = [run for run in _live_on_shared if not run.is_done]
+    runs = tuple(_live_on_shared)
     for run in runs:
         run.cancel()
     deadline = time.monotonic() + EXIT_GRACE

@@ -39,7 +39,7 @@ class RunScope:
         self._group: TaskGroup | None = None
         self._home: Home | None = None
         self._outer: RunScope | None = None
-        self._drivers: set[RunDriver[Any]] = set()
+        self._drivers: dict[RunDriver[Any], Callable[[], object]] = {}
 
     async def __aenter__(self) -> RunScope:
         if self._group is not None:
@@ -67,26 +67,28 @@ class RunScope:
             return await self._group.__aexit__(kind, error, traceback)
         finally:
             self._group = self._home = self._outer = None
-            for driver in tuple(self._drivers):  # tasks that were cancelled before their first step
-                driver.finish(None, outcome="cancelled")
-            self._drivers.clear()
+            while self._drivers:  # tasks that were cancelled before their first step
+                _, never_began = self._drivers.popitem()
+                never_began()
 
     def is_open_here(self) -> bool:
         """Whether runs can be started in it by the caller."""
         return self._group is not None and self._home is not None and self._home.is_here()
 
-    def start(self, driver: RunDriver[Any], main: Callable[[], Awaitable[None]]) -> None:
-        """Host `main`, which drives `driver`'s run, as a task of the scope."""
+    def start(
+        self, driver: RunDriver[Any], main: Callable[[], Awaitable[None]], never_began: Callable[[], object]
+    ) -> None:
+        """Host `main`, which drives the run, as a task of the scope; either that or `never_began` is called."""
         assert self._group is not None
         driver.home = self._home
-        self._drivers.add(driver)
+        self._drivers[driver] = never_began
         self._group.start_soon(self._hold, driver, main)
 
     async def _hold(self, driver: RunDriver[Any], main: Callable[[], Awaitable[None]]) -> None:
         try:
             await main()
         finally:
-            self._drivers.discard(driver)
+            self._drivers.pop(driver, None)
 
 
 def current_scope() -> RunScope | None:
