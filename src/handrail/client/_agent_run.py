@@ -22,7 +22,7 @@ from ag_ui.core import Event, Message, RunAgentInput, RunErrorEvent, RunFinished
 
 from handrail.agui._history import stopped_answer
 from handrail.agui._inbound import DEFAULT_MAX_EVENT_BYTES, Inbound
-from handrail.agui._input import outgoing_input
+from handrail.agui._input import encode_input, outgoing_input
 from handrail.agui._verdict import Verdict
 from handrail.agui._warnings import WarningRecord, WarningSink
 from handrail.client._spent import spent
@@ -92,10 +92,10 @@ class AgentDriver(RunDriver[Event]):
     """Drives a run of an agent: what comes in passes the checks of `inbound`, and what passed is published.
 
     `given` is the input of the run; raises `LocalProtocolError` (P-25) if it is malformed, before anything exists.
-    `request` is what goes out. `close_grace` is in seconds.
+    `request` is what goes out, `body` the same in bytes. `close_grace` is in seconds.
     """
 
-    __slots__ = ("_grace", "_late_run_error", "_reading", "_started_at", "_warnings", "inbound", "request")
+    __slots__ = ("_grace", "_late_run_error", "_reading", "_started_at", "_warnings", "body", "inbound", "request")
 
     handle: ClassVar[type[Run[Any]]] = AgentRun
     run: AgentRun  # pyright: ignore[reportIncompatibleVariableOverride]  # `handle` makes it one
@@ -113,6 +113,7 @@ class AgentDriver(RunDriver[Event]):
             raise TypeError(f"start() takes a RunAgentInput or a dict of its wire's shape, not {type(given).__name__}")
         self._warnings = WarningLog()
         self.request = outgoing_input(given, self._warnings.keep, lenient=lenient)
+        self.body = encode_input(self.request)
         super().__init__(run_id=self.request["runId"], on_cancel=self._on_cancel, verdict=_ends_no_run)
         self.run._warnings = self._warnings  # pyright: ignore[reportPrivateUsage]  # the other face of the same run
         self.run._report = None  # pyright: ignore[reportPrivateUsage]

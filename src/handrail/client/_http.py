@@ -22,7 +22,6 @@ import httpx
 from ag_ui.core import RunAgentInput
 
 from handrail.agui._inbound import DEFAULT_MAX_EVENT_BYTES
-from handrail.agui._input import encode_input
 from handrail.agui._json import parse_json
 from handrail.agui._warnings import WarningRecord
 from handrail.client._agent_run import AgentDriver, AgentRun, LateRunError, check_late_run_error
@@ -113,8 +112,7 @@ class HttpAgent:
             late_run_error=self._late_run_error,
             max_event_bytes=self._max_event_bytes,
         )
-        body = encode_input(driver.request)
-        return driver.start(lambda: self._exchange(driver, body))
+        return driver.start(lambda: self._exchange(driver))
 
     async def aclose(self) -> None:
         """Close the client that was made on this event loop, if any; a client that was given stays open.
@@ -136,9 +134,9 @@ class HttpAgent:
 
     # -- one run -----------------------------------------------------------------------------------------------------
 
-    async def _exchange(self, driver: AgentDriver, body: bytes) -> None:
+    async def _exchange(self, driver: AgentDriver) -> None:
         try:
-            response = await self._send(body)
+            response = await self._send(driver.body)
             try:
                 await self._read(driver, response)
             finally:

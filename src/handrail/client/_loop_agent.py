@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from ag_ui.core import Context, Event, Message, ResumeEntry, RunAgentInput, Tool
 
-from handrail.agui._input import encode_input, read_input
+from handrail.agui._input import read_input
 from handrail.agui._outbound import Outbound
 from handrail.agui._warnings import WarningRecord
 from handrail.client._agent_run import AgentDriver, AgentRun, LateRunError, check_late_run_error
@@ -66,7 +66,6 @@ class LoopAgent:
         `RunScope` or `async with loop:`; no model has been asked then. Everything later is in result and report.
         """
         driver = AgentDriver(input, close_grace=math.inf, late_run_error=self._late_run_error)
-        encode_input(driver.request)
         return driver.start(lambda: self._play(driver))
 
     async def _play(self, driver: AgentDriver) -> None:
