@@ -1,0 +1,39 @@
+"""Which web pages of other origins may use the endpoint: none, unless they are listed (P-81)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from handrail.server._answers import Head, Refused
+from handrail.server._asgi import Headers
+
+__all__ = ["Origins"]
+
+_METHODS = (b"access-control-allow-methods", b"POST, GET, OPTIONS")
+
+
+class Origins:
+    """The origins that are let in; "*" is all of them. Credentials never are."""
+
+    __slots__ = ("_allowed",)
+
+    def __init__(self, allowed: str | Iterable[str]) -> None:
+        self._allowed = frozenset((allowed,) if isinstance(allowed, str) else allowed)
+
+    def head_for(self, headers: Headers) -> Head:
+        """What every answer says to a page of this origin."""
+        if not self._allowed:
+            return []
+        origin = headers.get("origin")
+        if origin is None or not self._allowed & {"*", origin}:
+            return [(b"vary", b"Origin")]
+        return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"Origin")]
+
+    def preflight(self, headers: Headers) -> Head:
+        """What a browser is told that asks before it sends. Raises `Refused` for an origin that is not let in."""
+        head = self.head_for(headers)
+        if len(head) < 2:
+            raise Refused(403, "forbidden", "Pages of this origin may not use this endpoint.")
+        asked = headers.get("access-control-request-headers")
+        wanted = [] if asked is None else [(b"access-control-allow-headers", asked.encode("latin-1"))]
+        return [_METHODS, *wanted]

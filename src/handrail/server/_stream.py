@@ -1,0 +1,124 @@
+"""One client that reads a run: frames go out whenever there are some, and the socket is watched all the time (P-93).
+
+The task of the request waits for the client to go, and for nothing else: asking ASGI for the next message is the only
+way to hear of it, and no time is a good one to stop asking. Sending is a task of its own that lives only while there
+is something to send; whatever has news starts it. So a stream on which nothing happens has one task, and the frames of
+one turn of the event loop go out in one send.
+
+Silence is what the request's task notices, too: it looks up after so many seconds and has a comment sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import anyio
+
+from handrail.run._loops import Home, checkpoint, children
+from handrail.server._asgi import Receive, Send
+from handrail.server._tape import Tape
+
+__all__ = ["COMMENT", "Reader"]
+
+COMMENT = b":\n\n"
+
+
+class Reader:
+    """Sends a tape from frame number `start` on, and a comment after `keepalive` seconds without a byte."""
+
+    __slots__ = (
+        "_children",
+        "_home",
+        "_is_sending",
+        "_keepalive",
+        "_last_byte",
+        "_next",
+        "_send",
+        "_stop_sending",
+        "_tape",
+        "_watch",
+        "is_through",
+    )
+
+    def __init__(self, tape: Tape, start: int, send: Send, *, keepalive: float | None, home: Home) -> None:
+        self._tape = tape
+        self._next = start
+        self._send = send
+        self._keepalive = math.inf if keepalive is None else keepalive
+        self._home = home
+        self._children = children()
+        self._is_sending = False
+        self._stop_sending: Callable[[], object] = lambda: None
+        self._last_byte = anyio.current_time()
+        self._watch = anyio.CancelScope()
+        self.is_through = False
+        """Whether there is nothing more to do: everything was sent, or nothing can be."""
+
+    async def serve(self, receive: Receive) -> None:
+        """Send until the tape is complete or the client has gone; returns with nothing left running."""
+        async with self._children:
+            try:
+                self._start_sending()
+                await self._watch_client(receive)
+            finally:
+                self.is_through = True
+                self._tape.waiters.wakers.pop(self, False)
+                self._stop_sending()
+
+    async def _watch_client(self, receive: Receive) -> None:
+        while not self.is_through:
+            silent_since = anyio.current_time() if self._is_sending else self._last_byte
+            with anyio.CancelScope(deadline=silent_since + self._keepalive) as self._watch:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                return
+            self._start_sending()
+
+    # -- sending -----------------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """There are news; from any thread."""
+        if self._home.is_here():
+            self._start_sending()
+        else:
+            self._home.call(self._start_sending)
+
+    def _start_sending(self) -> None:
+        if not self._is_sending and not self.is_through:
+            self._is_sending = True
+            self._stop_sending = self._children.start(self._send_what_is_ready, "send")
+
+    async def _send_what_is_ready(self) -> None:
+        try:
+            while not await self._send_once():
+                pass
+        except Exception:  # whatever the server raises, this client cannot be reached any more
+            self._end()
+        finally:
+            self._is_sending = False
+
+    async def _send_once(self) -> bool:
+        """Send what is ready, or else wait for news without being there; False when there may be more at once."""
+        tape = self._tape
+        frames, self._next = tape.frames(self._next)
+        if tape.is_behind_all(self._next):
+            await self._send({"type": "http.response.body", "body": frames, "more_body": False})
+            self._end()
+            return True
+        if not frames and anyio.current_time() >= self._last_byte + self._keepalive:
+            frames = COMMENT
+        if frames:
+            await self._send({"type": "http.response.body", "body": frames, "more_body": True})
+            self._last_byte = anyio.current_time()
+        wakers = tape.waiters.wakers
+        wakers[self] = True
+        if not tape.has_news(self._next):
+            return True
+        wakers.pop(self, False)
+        await checkpoint()
+        return False
+
+    def _end(self) -> None:
+        self.is_through = True
+        self._watch.cancel()

@@ -1,0 +1,123 @@
+"""What a run says on the wire: frames, encoded once and kept for any number of readers (P-95).
+
+A tape has no task of its own. Whoever reads it has it take over what the run has said since it was last asked, so a
+run that nobody reads costs nothing, and of ten readers the first one pays. Between reads a reader leaves its waker in
+`waiters`, where the run itself will find it.
+
+Whatever happens while events are translated and encoded, the tape ends with one terminal event: a failure at this end
+closes what is open, says so with a code, and calls the run off (P-90).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from ag_ui.core import Event
+
+from handrail.agui._encode import encode
+from handrail.agui._ending import internal_error
+from handrail.agui._outbound import ErrorText, Outbound
+from handrail.events import RunEvent
+from handrail.run import Run
+from handrail.run._waiters import Waiters
+
+__all__ = ["Tape"]
+
+_logger = logging.getLogger("handrail.server")
+
+_MOST_AT_ONCE = 512
+"""Events translated before other tasks get their turn; a run that went on unread may have many."""
+_MOST_BYTES = 64 * 1024
+"""What a send holds of small frames."""
+
+
+class Tape:
+    """The frames of one run, which may not have started yet."""
+
+    __slots__ = ("_error_text", "_frames", "_out", "_read", "_run", "_unstarted", "is_complete")
+
+    def __init__(self, out: Outbound, error_text: ErrorText | None) -> None:
+        self._out: Outbound | None = out
+        self._error_text = error_text
+        self._run: Run[RunEvent] | None = None
+        self._read = 0
+        self._frames: list[bytes] = []
+        self._unstarted = Waiters()
+        self.is_complete = False
+        """Whether the terminal event is on it."""
+
+    def record(self, run: Run[RunEvent]) -> None:
+        """From now on the tape takes over what this run says."""
+        self._run = run
+        self._unstarted.wake_all()
+
+    @property
+    def waiters(self) -> Waiters:
+        """Where a waker is found when the run has something to say, or has begun."""
+        return self._unstarted if self._run is None else self._run._core.log.waiters  # pyright: ignore[reportPrivateUsage]  # a reader that is no task, and so cannot iterate
+
+    def has_news(self, start: int) -> bool:
+        """Whether there is a frame at `start`, or may be one after the next look."""
+        if start < len(self._frames) or self.is_complete:
+            return True
+        return self._run is not None and self._run._core.log.has_more(self._read)  # pyright: ignore[reportPrivateUsage]
+
+    def frames(self, start: int) -> tuple[bytes, int]:
+        """Frames from number `start` on that are ready, in one piece, and the number of the one behind them."""
+        self._take_over()
+        end, size = start, 0
+        for frame in self._frames[start : start + _MOST_AT_ONCE]:
+            size += len(frame)
+            if size > _MOST_BYTES and end > start:
+                break
+            end += 1
+        return b"".join(self._frames[start:end]), end
+
+    def is_exhausted_at(self, start: int) -> bool:
+        """Whether nothing is left for a new reader of a run that is over."""
+        while not self.is_complete:
+            self._take_over()
+        return start >= len(self._frames)
+
+    def is_behind_all(self, start: int) -> bool:
+        """Whether nothing is left, now and for ever, for a reader who has come to `start`."""
+        return self.is_complete and start >= len(self._frames)
+
+    def _take_over(self) -> None:
+        run, out = self._run, self._out
+        if run is None or out is None:
+            return
+        log = run._core.log  # pyright: ignore[reportPrivateUsage]
+        try:
+            for event in log.items[self._read : self._read + _MOST_AT_ONCE]:
+                self._read += 1
+                self._add(out.feed(event))
+            if log.is_over(self._read):
+                self._add(out.finish(run.result.value, self._error_text))
+        except Exception:
+            _logger.exception("run %s cannot be told to its client any further; it is cancelled", run.id)
+            run.cancel()
+            self._fail(out)
+        if out.is_over:
+            self._complete()
+
+    def _fail(self, out: Outbound) -> None:
+        before = len(self._frames)
+        try:
+            self._add(out.fail())
+        except Exception:
+            _logger.exception("nor can what is open be closed")
+            del self._frames[before:]
+            self._add([internal_error()])
+        self._complete()
+
+    def _complete(self) -> None:
+        waiters = self.waiters
+        self.is_complete = True
+        self._out = self._run = None
+        waiters.wake_all()
+
+    def _add(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._frames.append(encode(len(self._frames), event))
