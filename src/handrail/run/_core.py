@@ -81,6 +81,7 @@ class Core(Generic[E]):
         "_later",
         "_lock",
         "_row",
+        "_unstamped",
         "cancellation",
         "drained",
         "driver",
@@ -105,6 +106,7 @@ class Core(Generic[E]):
         self.ended: Verdict | None = None
         self.driver: weakref.ref[Driver] | None = None
         self._row = TABLE[Phase.RUNNING]
+        self._unstamped: set[type] = set()  # classes without it: to look again costs a pydantic model 5 us
         self._lock = threading.RLock()
         self._inside = False
         self._closing = False
@@ -176,9 +178,14 @@ class Core(Generic[E]):
                 try:
                     cell = self._row.emit if ends is None else self._row.emit_terminal
                     if cell.do is _APPEND:
-                        items = log.items
-                        stamped = getattr(event, "stamped", None)
-                        items.append(event if stamped is None else stamped(self.id, len(items)))
+                        items, kind = log.items, type(event)
+                        if kind in self._unstamped:
+                            items.append(event)
+                        elif (stamped := getattr(event, "stamped", None)) is not None:
+                            items.append(stamped(self.id, len(items)))
+                        else:
+                            self._unstamped.add(kind)
+                            items.append(event)
                     elif cell.do is Do.REFUSE:
                         raise _not_to_emit(event)
                 finally:
