@@ -139,6 +139,35 @@ async def test_a_cap_reached_while_a_tool_runs(calls: int, refused_round: int, l
     assert got.outcome.spent.wall_clock == 60
 
 
+async def test_a_cap_is_not_looked_at_inside_a_group() -> None:
+    """L-91: before each group, never inside one: what is under way is not broken, what is behind is not begun."""
+    clock = FakeClock()
+
+    async def p(n: int) -> str:
+        clock.advance(60)
+        return f"r{n}"
+
+    calls = [
+        call("p", {"n": 1}, id="a"),
+        call("p", {"n": 2}, id="b"),
+        call("look", id="c"),
+        call("p", {"n": 3}, id="d"),
+    ]
+    loop = Loop(
+        backends=[ScriptedBackend([calls])],
+        tools=[Tool(p, parallel=True), look],
+        budget=Budget(max_wall_clock=60),
+        clock=clock,
+    )
+    got = await play(loop)
+    assert answers(got)["a"] == "r1"
+    assert answers(got)["b"] == "r2"
+    assert [(e.id, e.reason) for e in got.of(events.ToolAbandoned)] == [
+        ("c", "budget-exhausted"),
+        ("d", "budget-exhausted"),
+    ]
+
+
 async def test_a_retry_is_new_work() -> None:
     """L-47: caps are looked at before every attempt after the first of a round."""
     backend = ScriptedBackend([[usage(9, 9), fail("connection")], text("never")])

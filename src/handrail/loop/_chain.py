@@ -144,10 +144,11 @@ class Chain:
         )
         stream = opened.stream = Stream(driver, backend, request)
         fell_silent = await self._is_silent(stream)
+        if driver.is_called_off or fell_silent:
+            stream.abandon()
         if driver.is_called_off:
             return End.cancelled("streaming")
         if fell_silent:
-            stream.abandon()
             silence = BackendError(f"nothing arrived for {self._idle_timeout} s", "timeout")
             return with_usage(classify(silence, self._retry), stream.turn.usage)
         if stream.error is not None:

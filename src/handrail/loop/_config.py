@@ -11,7 +11,7 @@ from typing import Any, cast
 import anyio
 from ag_ui import core as agui
 
-from handrail.loop._approvals import Ask, Given, as_answers
+from handrail.agui._approvals import Ask, Given, as_answers
 from handrail.loop._attempts import RetryPolicy
 from handrail.loop._backend import Backend
 from handrail.loop._budget import Budget
@@ -19,7 +19,7 @@ from handrail.loop._clock import Clock, SystemClock
 from handrail.loop._driver import LoopDriver, LoopRun, random_id
 from handrail.loop._limits import Limits
 from handrail.loop._loop import Drive, Setting
-from handrail.loop._tool_batch import Catalogue
+from handrail.loop._plan import Catalogue
 from handrail.messages import as_messages
 from handrail.run import RunScope
 from handrail.run._hosting import host

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from ag_ui import core as agui
 
 from handrail import events as ev
-from handrail.loop._approvals import Ask, Given
+from handrail.agui._approvals import Ask, Given
 from handrail.loop._attempts import RetryPolicy
 from handrail.loop._backend import Backend, BackendRequest, ToolSpec
 from handrail.loop._budget import NO_BUDGET, Budget, Ledger
@@ -41,8 +41,9 @@ from handrail.loop._conversation import Conversation, unanswered
 from handrail.loop._driver import LoopDriver
 from handrail.loop._end import End
 from handrail.loop._limits import Limits, Tally, Trip
+from handrail.loop._plan import Catalogue
 from handrail.loop._repair import repair
-from handrail.loop._tool_batch import Catalogue, ToolBatch
+from handrail.loop._tool_batch import ToolBatch
 from handrail.loop._turn import CallDraft
 from handrail.run._loops import cancelled_class, children, is_cancelled_from_outside
 from handrail.run._outcome import error_line

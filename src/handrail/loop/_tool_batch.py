@@ -16,16 +16,13 @@ Whatever else ends the run in the middle leaves the rest to the epilogue, which 
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from ag_ui import core as agui
 from ag_ui.core import Interrupt, ResumeEntry, TextPart, ToolCall, ToolMessage
 
-from handrail.agui._interrupts import decide
+from handrail.agui._approvals import Ask, Given, entry_from_person, entry_of, refusal
 from handrail.errors import AbortRun
 from handrail.events import (
     AbandonReason,
@@ -37,63 +34,19 @@ from handrail.events import (
     ToolResult,
     ToolStarted,
 )
-from handrail.loop._approvals import Ask, Given, entry_from_person, entry_of, question, refusal
-from handrail.loop._backend import ToolSpec
 from handrail.loop._conversation import Conversation
 from handrail.loop._driver import LoopDriver
 from handrail.loop._end import End
 from handrail.loop._limits import Tally
+from handrail.loop._plan import Catalogue, Denied, Plan, Ready, Refused, judge, plan_of
 from handrail.loop._tool_run import ToolRun
 from handrail.loop._words import abandoned
 from handrail.run import Ended
-from handrail.tools import ArgumentsError, Tool, as_content, error_text, groups
+from handrail.tools import as_content, error_text, groups
 
-__all__ = ["Catalogue", "ToolBatch"]
+__all__ = ["ToolBatch"]
 
 _logger = logging.getLogger("handrail.loop")
-
-
-@dataclass(frozen=True, slots=True)
-class Catalogue:
-    """What a run can call: `tools` are executed here, `declared` ones by the client. Names are used once."""
-
-    tools: Mapping[str, Tool]
-    declared: Mapping[str, agui.Tool]
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """All of them, as a backend is shown them."""
-        return (*self.tools.values(), *self.declared.values())
-
-    def __bool__(self) -> bool:
-        return bool(self.tools or self.declared)
-
-    def needs_approval(self, call: ToolCall) -> bool:
-        """Whether the call is to a tool of ours that nobody may run unasked."""
-        tool = self.tools.get(call.function.name)
-        return tool is not None and tool.needs_approval
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What is to be done about a call: `refusal` answers it, `interrupt` must be decided first."""
-
-    call: ToolCall
-    tool: Tool | None = None
-    arguments: Mapping[str, Any] | None = None
-    refusal: str | None = None
-    interrupt: Interrupt | None = None
-    answer: Given | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """A call that is to run; `preface` is a line that goes before its result."""
-
-    call: ToolCall
-    tool: Tool
-    arguments: Mapping[str, Any]
-    preface: str = ""
 
 
 class ToolBatch:
@@ -150,15 +103,15 @@ class ToolBatch:
     async def run(self, calls: Sequence[ToolCall], round: int) -> End | None:
         """All calls of a turn, announced by the caller; None: go on, what could be answered is answered."""
         self._announced.update((call.id, call) for call in calls)
-        return await self._run([self._plan(call) for call in calls], round)
+        return await self._run([plan_of(self._catalogue, call) for call in calls], round)
 
     async def resume(self, waiting: Sequence[ToolCall], answers: Mapping[str, Given]) -> End | None:
         """The calls that waited in the input: those with an answer as in a round, the others as before."""
-        plans = [self._plan(call, answers.get(call.id), is_waiting=True) for call in waiting]
+        plans = [plan_of(self._catalogue, call, answers.get(call.id), is_waiting=True) for call in waiting]
         self._announced.update((plan.call.id, plan.call) for plan in plans if plan.answer is not None)
         return await self._run(plans, 0)
 
-    async def _run(self, plans: Sequence[_Plan], round: int) -> End | None:
+    async def _run(self, plans: Sequence[Plan], round: int) -> End | None:
         self._round = round
         self._leave_open(plans)
         behind = groups(plans, lambda plan: plan.tool is not None and plan.tool.parallel)
@@ -183,50 +136,34 @@ class ToolBatch:
 
     # -- before: what is to be done ------------------------------------------------------------------------------
 
-    def _plan(self, call: ToolCall, answer: Given | None = None, is_waiting: bool = False) -> _Plan:
-        name = call.function.name
-        if name in self._catalogue.declared:
-            return _Plan(call)
-        tool = self._catalogue.tools.get(name)
-        if tool is None:
-            known = ", ".join((*self._catalogue.tools, *self._catalogue.declared))
-            return _Plan(call, refusal=f"There is no tool named {name!r}. The tools are: {known}")
-        try:
-            arguments = tool.check(call.function.arguments)
-        except ArgumentsError as error:
-            # A call that has waited goes on waiting, whatever its arguments: it is not refused unasked.
-            interrupt = question(call, {}) if is_waiting else None
-            return _Plan(call, tool, refusal=str(error), interrupt=interrupt, answer=answer)
-        interrupt = question(call, arguments) if tool.needs_approval else None
-        return _Plan(call, tool, arguments, interrupt=interrupt, answer=answer)
+    def _stays_open(self, plan: Plan) -> bool:
+        return plan.is_clients or (plan.interrupt is not None and plan.answer is None and self._ask is None)
 
-    def _stays_open(self, plan: _Plan) -> bool:
-        is_clients = plan.tool is None and plan.refusal is None
-        return is_clients or (plan.interrupt is not None and plan.answer is None and self._ask is None)
-
-    def _leave_open(self, plans: Sequence[_Plan]) -> None:
+    def _leave_open(self, plans: Sequence[Plan]) -> None:
         left = [plan for plan in plans if self._stays_open(plan)]
         self.interrupts = tuple(plan.interrupt for plan in left if plan.interrupt is not None)
         self.pending_calls = tuple(plan.call.id for plan in left if plan.interrupt is None)
 
-    async def _admit(self, group: Sequence[_Plan]) -> list[_Ready] | End:
+    async def _admit(self, group: Sequence[Plan]) -> list[Ready] | End:
         """Answer the calls that are not to run, ask about those that need it, and give the rest."""
-        admitted: list[_Ready] = []
+        admitted: list[Ready] = []
         for plan in group:
-            if plan.refusal is not None:
-                self._tally.refuse(plan.call)
-                self._result(plan.call, plan.refusal, is_error=True)
-                continue
             entry = await self._decided(plan)
             if isinstance(entry, End):
                 return entry
-            if (ready := self._judged(plan, entry)) is not None:
-                admitted.append(ready)
+            match judge(plan, entry):
+                case Ready() as ready:
+                    admitted.append(ready)
+                case Refused(text):
+                    self._tally.refuse(plan.call)
+                    self._result(plan.call, text, is_error=True)
+                case Denied(reason, detail):
+                    self._abandon(plan.call, reason, dispatched=False, detail=detail)
         return admitted
 
-    async def _decided(self, plan: _Plan) -> ResumeEntry | End | None:
+    async def _decided(self, plan: Plan) -> ResumeEntry | End | None:
         """The entry on which a call is run or not; None where nobody need be asked."""
-        if plan.interrupt is None:
+        if plan.interrupt is None or (plan.refusal is not None and plan.answer is None):
             return None
         if plan.answer is not None:
             return entry_of(plan.answer, plan.interrupt)
@@ -257,28 +194,9 @@ class ToolBatch:
         self._driver.log("error", f"asking about call {interrupt.id} raised {told}")
         return refusal(interrupt, f"asking a person ended with {told}")
 
-    def _judged(self, plan: _Plan, entry: ResumeEntry | None) -> _Ready | None:
-        assert plan.tool is not None
-        assert plan.arguments is not None
-        tool, arguments = plan.tool, plan.arguments
-        decision = None if entry is None else decide(entry)
-        if decision is None or (decision.kind == "approved" and not decision.edited):
-            return _Ready(plan.call, tool, arguments)
-        if decision.kind != "approved":
-            self._abandon(plan.call, decision.kind, dispatched=False, detail=decision.reason)
-            return None
-        try:
-            edited = tool.check_object(decision.arguments)
-        except ArgumentsError as error:
-            self._tally.refuse(plan.call)
-            self._result(plan.call, f"The edited arguments were refused and the call was not run. {error}", True)
-            return None
-        used = json.dumps(edited, ensure_ascii=False)
-        return _Ready(plan.call, tool, edited, preface=f"Run with edited arguments: {used}")
-
     # -- during --------------------------------------------------------------------------------------------------
 
-    async def _execute(self, group: Sequence[_Ready]) -> End | bool:
+    async def _execute(self, group: Sequence[Ready]) -> End | bool:
         """Run a group to its end; True: one of it did not end in time."""
         for ready in group:
             self._announce_start(ready)
@@ -290,7 +208,7 @@ class ToolBatch:
             for run in runs:
                 run.close()
 
-    def _announce_start(self, ready: _Ready) -> None:
+    def _announce_start(self, ready: Ready) -> None:
         call = ready.call
         self._tally.dispatch(call)
         self._dispatched.add(call.id)
@@ -304,7 +222,7 @@ class ToolBatch:
             )
         )
 
-    def _start(self, ready: _Ready) -> ToolRun:
+    def _start(self, ready: Ready) -> ToolRun:
         tool = ready.tool
         timeout = self._timeout if tool.timeout is None else tool.timeout
         return ToolRun(
@@ -401,7 +319,7 @@ class ToolBatch:
         self._conversation.answer(message)
         self._announced.pop(message.tool_call_id, None)
 
-    def _give_up_those_behind(self, behind: Sequence[Sequence[_Plan]]) -> None:
+    def _give_up_those_behind(self, behind: Sequence[Sequence[Plan]]) -> None:
         for plan in (plan for group in behind for plan in group):
             if not self._stays_open(plan):
                 self._abandon(plan.call, "deadline", dispatched=False)
