@@ -18,7 +18,7 @@ import inspect
 import json
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -32,7 +32,6 @@ from handrail.client._questions import ABANDONED, DENIED
 from handrail.client._workshop import Workshop
 from handrail.run import Ended
 from handrail.run._child import Child
-from handrail.run._loops import cancelled_class
 from handrail.tools import ArgumentsError, Tool, ToolContext, as_content, error_text, groups
 
 __all__ = ["Desk", "ToolRound"]
@@ -54,13 +53,14 @@ class Desk(Protocol):
 
 @dataclass(slots=True)
 class _Job:
-    """A call under way; `is_closed` once it was seen to end, or was given up."""
+    """A call under way; `is_closed` once it was seen to end, or was given up. `deadline` is on the loop's clock."""
 
     call: ToolCall
     tool: Tool
     preface: str
     deadline: float = math.inf
     child: Child[Any] = field(init=False)
+    has_begun: bool = False
     is_closed: bool = False
 
 
@@ -98,7 +98,7 @@ class ToolRound:
         for group in groups(self._calls, lambda call: self._tools[call.function.name].parallel):
             ready = [job for call in group if (job := await self._admitted(call)) is not None]
             for job, arguments in ready:
-                self._begin(job, arguments)
+                await self._begin(job, arguments)
             while self._jobs:
                 await self._news()
                 self._collect()
@@ -161,7 +161,8 @@ class ToolRound:
 
     # -- during ----------------------------------------------------------------------------------------------------
 
-    def _begin(self, job: _Job, arguments: Mapping[str, Any]) -> None:
+    async def _begin(self, job: _Job, arguments: Mapping[str, Any]) -> None:
+        """Start a tool and see it begin, so that calls start in their order (trio begins new tasks in any)."""
         call, tool = job.call, job.tool
         self._desk.tool_started(call.id)
         context = ToolContext(
@@ -174,13 +175,16 @@ class ToolRound:
         )
         if tool.timeout is not None:
             job.deadline = anyio.current_time() + tool.timeout
-        if tool.is_async:
-            work: Callable[[], Awaitable[Any]] = lambda: tool.call(arguments, context)  # pyright: ignore  # noqa: E731
-            job.child = self._workshop.start(work, call.function.name)
-        else:
-            function: Any = lambda: tool.call(arguments, context)()  # pyright: ignore  # noqa: E731
-            job.child = self._workshop.start_in_thread(function, call.function.name)
+
+        def begin() -> Any:
+            job.has_begun = True
+            self._workshop.news.wake_all()
+            return tool.call(arguments, context)
+
+        start = self._workshop.start if tool.is_async else self._workshop.start_in_thread
+        job.child = start(begin if tool.is_async else lambda: begin()(), call.function.name)
         self._jobs.append(job)
+        await self._workshop.news.until(lambda: job.has_begun or job.child.ended is not None)
 
     async def _news(self) -> None:
         """Wait until a job has ended, or its time has."""
@@ -241,6 +245,6 @@ def _behind(preface: str, content: Any) -> Any:
 
 
 def _let_through(error: BaseException | None) -> None:
-    """Raise what is for nobody here: an interrupt from the keyboard, the end of the process."""
-    if error is not None and not isinstance(error, (Exception, cancelled_class())):
+    """Raise what is no answer of a tool: an interrupt from the keyboard, the end of the process."""
+    if isinstance(error, KeyboardInterrupt | SystemExit):
         raise error

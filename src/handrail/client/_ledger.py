@@ -184,7 +184,8 @@ class Ledger:
         """Put the answers that were shown for `calls` into the history, in the order of the calls (S-68)."""
         with self.lock:
             for call_id in calls:
-                if (message := self.unsent.get(call_id)) is not None:
+                message = self.unsent.get(call_id)
+                if message is not None and self._made_here.get(call_id) is not message:
                     self._put(message)
             self.pending_calls = tuple(call_id for call_id in self.pending_calls if call_id not in self.unsent)
 

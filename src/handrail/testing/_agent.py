@@ -43,10 +43,11 @@ class ScriptedAgent:
 
     def start(self, input: RunAgentInput | Mapping[str, Any], /) -> AgentRun:
         """Play the next stream. Raises `LocalProtocolError` for an input that could not be sent."""
+        if not self._streams:
+            number = len(self.inputs) + 1
+            raise RuntimeError(f"start {number} finds no stream: give ScriptedAgent one more, or push() it")
         driver = AgentDriver(input, close_grace=self.close_grace)
         self.inputs.append(RunAgentInput.model_validate(driver.request))
-        if not self._streams:
-            raise RuntimeError(f"start {len(self.inputs)} finds no stream: give ScriptedAgent one more, or push() it")
         stream = self._streams.popleft()
 
         async def read() -> None:
