@@ -104,3 +104,46 @@ async def test_case(name: str, cut: str) -> None:
     if "pending_tool_calls" in expected:
         assert list(run.report.pending_tool_calls) == expected["pending_tool_calls"]
     assert server.bodies[0].is_closed
+
+
+RECORDED = sorted(
+    path.relative_to(RECORDINGS).as_posix().removesuffix(".http.json")
+    for path in RECORDINGS.glob("*/*.http.json")
+    if path.parent.name != "hostile"
+)
+"""What servers of others' making sent, by folder and scenario."""
+
+
+def as_it_arrived(body: bytes, http: dict[str, Any]) -> list[bytes]:
+    cut: list[bytes] = []
+    for size in http["arrival_sizes"]:
+        cut.append(body[:size])
+        body = body[size:]
+    return cut
+
+
+@pytest.mark.parametrize("name", RECORDED)
+async def test_recording(name: str) -> None:
+    """P-13, P-45, P-97: as it arrived and in pieces; verdict, messages and state are those of the TypeScript client."""
+    path = RECORDINGS / name
+    http, request = load(path.parent, f"{path.name}.http.json"), load(path.parent, f"{path.name}.json")
+    body = (path.parent / f"{path.name}.sse").read_bytes()
+    seen = load(path.parent, "tsclient.json")[path.name]
+    for reads in (as_it_arrived(body, http), pieces(body, 1)):
+        broken = [httpx.RemoteProtocolError(http["error"])] if http["error"] else []
+        server = serve(*reads, *broken, headers=http["headers"])
+        reading = reading_of(run := await ended(server, request))
+        assert run.report.verdict == {"RUN_ERROR": "error"}.get(seen["outcome"], seen["outcome"])
+        assert reading.messages == seen["messages"]
+        assert json_equal(run.report.state, seen["state"])
+        assert server.sent == request | {"protocolVersion": "1.0"}
+        codes = {record.code for record in run.report.warnings}
+        assert codes - {"snapshot-dropped-turn"} == ({"transport-after-end"} if broken else set())
+
+
+def test_how_many_ran(shared: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """P-97: a run that judged nothing is seen."""
+    with capsys.disabled():
+        print(f"\n{len(NAMES)} conformance streams, {len(STREAMED)} cases, {len(RECORDED)} recordings over HTTP")
+    assert (len(NAMES), len(RECORDED)) == (77, 64)
+    assert len(STREAMED) >= 44
