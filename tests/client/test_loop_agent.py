@@ -225,7 +225,16 @@ async def test_an_input_that_the_loop_does_not_take() -> None:
     assert types_of(run) == []
     assert run.report.failure == "client"
     assert isinstance(run.report.cause, LocalProtocolError)
-    assert "messages is empty" in str(run.result.value.error)
+    assert "no message" in str(run.result.value.error)
+
+
+async def test_a_loop_that_cannot_be_started(caplog: pytest.LogCaptureFixture) -> None:
+    """S-157, P-91: it is a failed run, as it is behind a server, and the log has the reason."""
+    twice = [{"interruptId": "i1", "status": "cancelled"}] * 2
+    run = await ended(loop_of(text("never")), ASKED | {"resume": twice})
+    assert types_of(run) == ["RUN_STARTED", "RUN_ERROR"]
+    assert (run.report.failure, run.report.code) == ("agent", "run-failed")
+    assert "could not be started" in caplog.text
 
 
 async def test_a_malformed_input_raises() -> None:

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from ag_ui.core import Context, Event, Message, ResumeEntry, RunAgentInput, Tool
+from ag_ui.core import ActivityMessage, Context, Event, Message, ResumeEntry, RunAgentInput, Tool
 
 from handrail.agui._input import read_input
 from handrail.agui._outbound import Outbound
@@ -21,7 +21,7 @@ from handrail.agui._warnings import WarningRecord
 from handrail.client._agent_run import AgentDriver, AgentRun, LateRunError, check_late_run_error
 from handrail.errors import LocalProtocolError
 from handrail.events import RunEvent
-from handrail.run import Run
+from handrail.run import Run, RunDriver
 from handrail.run._outcome import error_line
 from handrail.run._settled import when_set
 
@@ -70,17 +70,10 @@ class LoopAgent:
 
     async def _play(self, driver: AgentDriver) -> None:
         given = read_input(driver.request, _not_for_the_client)
-        try:
-            run = self._loop.run(
-                given.messages,
-                tools=given.tools or (),
-                context=given.context or (),
-                answers=given.resume or (),
-                run_id=given.run_id,
-            )
-        except Exception as error:
-            driver.inbound.fail(LocalProtocolError(f"the loop took no such input: {error_line(error)}", rule="P-75"))
+        if all(isinstance(message, ActivityMessage) for message in given.messages):
+            driver.inbound.fail(LocalProtocolError("the input has no message that could be answered", rule="P-77"))
             return
+        run = self._started(given)
         section = driver.work("loop")
         section.__enter__()
         when_set(run.drained, lambda: section.__exit__(None, None, None))
@@ -88,6 +81,22 @@ class LoopAgent:
             await _pass_on(run, given, driver)
         finally:
             run.cancel()  # does nothing where the run is over
+
+    def _started(self, given: RunAgentInput) -> Run[RunEvent]:
+        """The loop's run; one that could not be started is a failed one, as it is behind a server."""
+        try:
+            return self._loop.run(
+                given.messages,
+                tools=given.tools or (),
+                context=given.context or (),
+                answers=given.resume or (),
+                run_id=given.run_id,
+            )
+        except Exception as error:
+            _logger.exception("run %s could not be started", given.run_id)
+            driver: RunDriver[RunEvent] = RunDriver(run_id=given.run_id)
+            driver.finish(None, outcome="failed", error=error_line(error), messages=given.messages)
+            return driver.run
 
     def __repr__(self) -> str:
         return f"<LoopAgent {self._loop!r}>"
