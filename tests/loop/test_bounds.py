@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from handrail import Budget, Limits, Loop, Tool, events, tool
+from handrail import Budget, Limits, Loop, RetryPolicy, Tool, events, tool
 from handrail.testing import FakeClock, ScriptedBackend, call, fail, text, usage
 
 from .kit import answers, play, roles
@@ -171,7 +171,8 @@ async def test_a_cap_is_not_looked_at_inside_a_group() -> None:
 async def test_a_retry_is_new_work() -> None:
     """L-47: caps are looked at before every attempt after the first of a round."""
     backend = ScriptedBackend([[usage(9, 9), fail("connection")], text("never")])
-    got = await play(Loop(backends=[backend], budget=Budget(max_total_tokens=10)))
+    loop = Loop(backends=[backend], budget=Budget(max_total_tokens=10), retry=RetryPolicy(backoff_cap=0))
+    got = await play(loop)
     assert got.outcome.reason == "budget-exhausted"
     assert [d.reason for d in got.of(events.TurnDiscarded)] == ["failed"]
     assert len(backend.requests) == 1

@@ -60,6 +60,10 @@ GOOD: dict[str, Any] = {"backends": [ScriptedBackend()]}
         lambda: Loop(**GOOD, tool_timeout=0),
         lambda: Loop(**GOOD, idle_timeout=-1),
         lambda: Loop(**GOOD, ask="yes"),  # type: ignore[arg-type]
+        lambda: Loop(**GOOD, system=7),  # type: ignore[arg-type]
+        lambda: Loop(**GOOD, budget=100),  # type: ignore[arg-type]
+        lambda: Loop(**GOOD, limits=3),  # type: ignore[arg-type]
+        lambda: Loop(**GOOD, retry=3),  # type: ignore[arg-type]
         lambda: Loop(**GOOD, budget=Budget(windows={"another": Window(context=10)})),
     ],
 )
@@ -157,6 +161,25 @@ async def test_a_plain_chat_loop_leaves_made_up_calls_out() -> None:
     assert [log.level for log in got.of(events.Log)] == ["warning"]
     assert got.of(events.ToolCall) == []
     assert backend.requests[0].tools == ()
+
+
+async def test_a_backend_may_be_silent_about_its_cap() -> None:
+    """L-30: nothing else is asked of it than `model` and `stream`."""
+
+    class Least:
+        model = "least"
+
+        def stream(self, request: Any) -> Any:
+            return ScriptedBackend([text("ok")]).stream(request)
+
+    assert (await play(Loop(backends=[Least()]))).outcome.final == "ok"  # type: ignore[list-item]
+
+
+async def test_a_loop_is_immutable() -> None:
+    """L-1: configuration; nothing can be set on it."""
+    loop = Loop(**GOOD)
+    with pytest.raises(AttributeError):
+        loop.backends = []  # type: ignore[attr-defined]
 
 
 async def test_runs_share_nothing_but_the_loop() -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "ToolSpec",
     "Usage",
     "UsageDelta",
+    "cap_of",
     "merged",
 ]
 
@@ -161,3 +162,8 @@ class Backend(Protocol):
     def stream(self, request: BackendRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
         """Open one stream. It is entered and left in one task, left exactly once, also when it is cancelled."""
         ...
+
+
+def cap_of(backend: Backend) -> int | None:
+    """The cap on a backend's completion; a backend that says nothing about it has none."""
+    return getattr(backend, "max_tokens", None)

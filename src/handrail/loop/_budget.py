@@ -31,7 +31,7 @@ _ROUGHNESS = 1.25
 """How far an estimate without any usage may be off before an answer counts as cut by the window."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Window:
     """How much fits a model, in tokens. `reserve` is kept for the answer; None: the backend's `max_tokens`, else 1,024.
 

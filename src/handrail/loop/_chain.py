@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from handrail.errors import BackendError
 from handrail.events import AttemptFailed, AttemptStarted, AttemptSucceeded, CancelStage, Disposition
 from handrail.loop._attempts import Attempt, AttemptResult, Failure, RetryPolicy, Step, classify, next_step, with_usage
-from handrail.loop._backend import NO_USAGE, Backend, BackendRequest, Usage
+from handrail.loop._backend import NO_USAGE, Backend, BackendRequest, Usage, cap_of
 from handrail.loop._budget import Budget, Estimate, Ledger, is_clip, is_near_window, misfit
 from handrail.loop._driver import LoopDriver
 from handrail.loop._end import End
@@ -116,7 +116,7 @@ class Chain:
 
     def _skips(self, index: int, backend: Backend, request: BackendRequest) -> bool:
         window = self._windows.get(backend.model)
-        why = window and misfit(window, self._estimate.of(request, index), backend.max_tokens)
+        why = window and misfit(window, self._estimate.of(request, index), cap_of(backend))
         if not why:
             return False
         self._driver.log("info", f"backend {index} ({backend.model}) is skipped: {why}")
@@ -169,7 +169,7 @@ class Chain:
     def _cut(self, opened: _Open, turn: Turn, request: BackendRequest) -> Failure | None:
         """The answer as a failure, if it is no whole answer."""
         assert turn.finish is not None
-        reason, cap = turn.finish.reason, opened.backend.max_tokens
+        reason, cap = turn.finish.reason, cap_of(opened.backend)
         if reason != "length" and is_clip(turn.usage, cap):
             billed = turn.usage and turn.usage.completion_tokens
             self._driver.log(

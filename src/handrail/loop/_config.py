@@ -45,6 +45,8 @@ class Loop:
     be closed when it is left. Raises `TypeError` or `ValueError` for what cannot work or could do nothing.
     """
 
+    __slots__ = ("__weakref__", "_clock", "_new_id", "_scopes", "_setting", "_tools")
+
     def __init__(
         self,
         backends: Sequence[Backend],
@@ -60,6 +62,10 @@ class Loop:
         new_id: Callable[[], str] | None = None,
     ) -> None:
         checked = _checked_backends(backends)
+        _check_kind(system, str, "system")
+        _check_kind(budget, Budget, "budget")
+        _check_kind(limits, Limits, "limits")
+        _check_kind(retry, RetryPolicy, "retry")
         _check_windows(budget, checked)
         self._tools = catalogue(tools)
         self._clock = clock or SystemClock()
@@ -172,6 +178,11 @@ def _checked_backends(backends: object) -> tuple[Backend, ...]:
         if not isinstance(getattr(backend, "model", None), str) or not callable(getattr(backend, "stream", None)):
             raise TypeError(f"{backend!r} is no backend: it needs `model`, a string, and a method `stream(request)`")
     return cast("tuple[Backend, ...]", found)
+
+
+def _check_kind(value: object, kind: type, name: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{name} is a {kind.__name__} or None, not {type(value).__name__}")
 
 
 def _check_windows(budget: Budget | None, backends: Sequence[Backend]) -> None:
