@@ -369,6 +369,22 @@ async def test_cancel_while_connecting() -> None:
     assert ending_of(run) == Ends(None, "cancelled")
 
 
+async def test_cancel_while_sending() -> None:
+    """P-74: also where the server takes no more of the request."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, anyio.fail_after(15):
+        async with RunScope():
+            props = {"much": "x" * 12_000_000}
+            run = HttpAgent(f"http://127.0.0.1:{listener.getsockname()[1]}/").start(ASKED | {"forwardedProps": props})
+            connection, _ = await anyio.to_thread.run_sync(listener.accept)
+            await anyio.sleep(0.2)
+            assert run.status == "running"
+            run.cancel()
+            await run.result
+            await run.drained
+        connection.close()
+    assert ending_of(run) == Ends(None, "cancelled")
+
+
 async def test_connecting_takes_too_long() -> None:
     """P-70: `connect_timeout` covers connecting."""
     url, held = full_backlog()

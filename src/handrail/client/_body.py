@@ -12,7 +12,7 @@ an error in there would leave the inner ones where they are.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Literal
 
 import anyio
@@ -22,7 +22,7 @@ import httpx
 from handrail.errors import TransportError
 from handrail.run._outcome import error_line
 
-__all__ = ["read_body", "readable_encodings", "transport_error"]
+__all__ = ["RequestBody", "read_body", "readable_encodings", "transport_error"]
 
 _WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 _MOST_DROPPED = 100_000
@@ -35,6 +35,26 @@ _PHASES: tuple[tuple[tuple[type[Exception], ...], _Phase], ...] = (
     ((httpx.UnsupportedProtocol, httpx.InvalidURL), "connect"),
     ((httpx.WriteError, httpx.WriteTimeout, httpx.LocalProtocolError), "send"),
 )
+
+
+class RequestBody(httpx.AsyncByteStream):
+    """What is sent, in one piece."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return _Pieces([self._content])
+
+
+class _Pieces(AsyncIterator[bytes]):
+    def __init__(self, left: list[bytes]) -> None:
+        self._left = left
+
+    async def __anext__(self) -> bytes:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
 
 
 async def read_body(

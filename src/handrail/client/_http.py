@@ -25,7 +25,7 @@ from handrail.agui._inbound import DEFAULT_MAX_EVENT_BYTES
 from handrail.agui._json import parse_json
 from handrail.agui._warnings import WarningRecord
 from handrail.client._agent_run import AgentDriver, AgentRun, LateRunError, check_late_run_error
-from handrail.client._body import read_body, readable_encodings, transport_error
+from handrail.client._body import RequestBody, read_body, readable_encodings, transport_error
 from handrail.errors import HttpError, TransportError, WireError
 from handrail.run import Ended, Settled, start_thread
 from handrail.run._outcome import error_line
@@ -156,6 +156,7 @@ class HttpAgent:
         try:
             client = self._client or await self._own_client()
             request = client.build_request("POST", self._url, content=body, headers=headers, timeout=self._timeout)
+            request.stream = RequestBody(body)
             request.headers["accept-encoding"] = readable_encodings(request.headers.get("accept-encoding", ""))
             return await client.send(request, stream=True, follow_redirects=False)
         except httpx.HTTPStatusError as error:  # a hook of the client's owner was faster
