@@ -46,27 +46,78 @@ def test_the_event_loop_ends_with_the_run_unfinished() -> None:
     assert run.drained.is_set
 
 
-def test_an_event_loop_that_is_just_closed() -> None:
+@pytest.mark.parametrize("where", ["a tool", "a stream", "a thread", "a question"])
+def test_an_event_loop_that_is_just_closed(where: str) -> None:
     """R-100: nothing can run on it any more; the run ends as failed and says why, calls answered."""
+    held = Gate()
 
     async def forever() -> str:
         await anyio.sleep_forever()
         return "never"
 
+    async def ask(interrupt: Any) -> bool:
+        await anyio.sleep_forever()
+        return True
+
+    tools = [
+        forever,
+        Tool(lambda: held.wait(20), name="blocks"),
+        Tool(look, name="asks", needs_approval=True),
+    ]
+    script = {
+        "a tool": [call("forever", id="c")],
+        "a stream": [[text("half"), stall()]],
+        "a thread": [call("blocks", id="c")],
+        "a question": [call("asks", id="c")],
+    }[where]
+    sign = events.Token if where == "a stream" else events.AskPending if where == "a question" else events.ToolStarted
     loop = asyncio.new_event_loop()
 
     async def main() -> LoopRun:
-        run = Loop(backends=[ScriptedBackend([call("forever", id="c")])], tools=[forever]).run("hi")
-        await event(run, events.ToolStarted)
+        run = Loop(backends=[ScriptedBackend(script)], tools=tools, ask=ask).run("hi")
+        await event(run, sign)
+        await asyncio.sleep(0.01)
         return run
 
     run = loop.run_until_complete(main())
     loop.close()
     gc.collect()
     outcome = run.result.wait(5)
+    held.open()
     assert outcome.outcome == "failed"
     assert outcome.error == "the event loop closed before the run ended"
-    assert [m.role for m in outcome.messages] == ["user", "assistant", "tool"]
+    assert [m.role for m in outcome.messages] == (["user"] if where == "a stream" else ["user", "assistant", "tool"])
+    run.drained.wait(5)
+
+
+@pytest.mark.parametrize("broken", ["new_id", "clock"])
+async def test_a_run_ends_even_if_its_own_end_raises(broken: str, caplog: pytest.LogCaptureFixture) -> None:
+    """L-20, R-86: an injected id or clock that begins to raise takes the events along, and not the result."""
+    from handrail.testing import FakeClock
+
+    caplog.set_level("CRITICAL")
+    left = [6]
+
+    class Clock(FakeClock):
+        def now(self) -> Any:
+            left[0] -= broken == "clock"
+            if left[0] < 0:
+                raise OSError("no time")
+            return super().now()
+
+    def new_id() -> str:
+        left[0] -= broken == "new_id"
+        if left[0] < 0:
+            raise OSError("no ids")
+        return f"id{left[0]}"
+
+    backend = ScriptedBackend([[call("look", id=f"c{n}") for n in range(9)], text("never")])
+    async with Loop(backends=[backend], tools=[look], clock=Clock(), new_id=new_id) as loop:
+        run = loop.run("hi")
+        outcome = await run.result
+        await run.drained
+    assert outcome.outcome == "failed"
+    assert "OSError" in str(outcome.error)
 
 
 async def test_a_tool_that_ends_the_program_ends_the_run_first() -> None:

@@ -1,7 +1,8 @@
-"""What every part of a run in progress uses: its driver, its clock, its news, its task group."""
+"""What every part of a run in progress uses: its driver, its clock, its news, its children."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from datetime import datetime
@@ -23,6 +24,8 @@ from handrail.tools import completed
 __all__ = ["LoopDriver", "LoopRun", "random_id"]
 
 T = TypeVar("T")
+
+_logger = logging.getLogger("handrail.loop")
 
 
 def random_id() -> str:
@@ -112,9 +115,12 @@ class LoopDriver(RunDriver[RunEvent]):
         if self._core.ended is not None:
             return False
         if terminal is None and self.epilogue is not None:
-            self.epilogue(End(how=parts["outcome"], error=error or ""))
-            return True
-        return super().finish(terminal, error=error, **parts)
+            epilogue, self.epilogue = self.epilogue, None
+            try:
+                epilogue(End(how=parts["outcome"], error=error or ""))
+            except Exception:  # a clock or an id that raises there as well must not leave the run without an end
+                _logger.exception("run %s: its epilogue raised", self.run.id)
+        return self._core.ended is not None or super().finish(terminal, error=error, **parts)
 
     def log(self, level: LogLevel, data: str) -> None:
         """A remark of the loop itself."""

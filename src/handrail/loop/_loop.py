@@ -201,7 +201,8 @@ class Drive:
     async def _continue(self) -> End | None:
         """Step A: the answers to calls that waited when an earlier run ended."""
         waiting = [call for call in unanswered(self._conversation.messages) if self._catalogue.needs_approval(call)]
-        for stray in self._answers.keys() - {call.id for call in waiting}:
+        known = {call.id for call in waiting}
+        for stray in (answer for answer in self._answers if answer not in known):
             self._driver.log("warning", f"the answer to {stray!r} names no waiting call; nothing was done about it")
         if not waiting:
             return None

@@ -75,6 +75,8 @@ class Stream:
         deltas = await stream.__aenter__()
         try:
             await self._read(deltas)
+        except GeneratorExit:  # the event loop was closed: nothing here can run any more
+            raise
         except BaseException as error:
             # Not `async with`: the closing must not be cut short by the cancellation that led to it.
             with anyio.move_on_after(CLOSE_GRACE, shield=True):
