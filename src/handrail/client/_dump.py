@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, cast
+from functools import cache
+from typing import Any, cast, get_type_hints
 
 from ag_ui.core import ContentPart, Interrupt, Message, ResumeEntry, ToolMessage
 from pydantic import TypeAdapter, ValidationError
@@ -232,7 +233,7 @@ def read_dump(data: Mapping[str, Any]) -> Kept:
         refused={call_id: reasons.get(call_id, "Denied by the user") for call_id in denied},
         reasons={call_id: why for call_id, why in reasons.items() if call_id not in denied},
         pending_calls=tuple(read.get("pending_calls", list[str])),
-        run_ids={entry["id"]: bool(entry["finished"]) for entry in read.get("run_ids", list[dict[str, Any]])},
+        run_ids={one.get("id", str): one.get("finished", bool) for one in read.each("run_ids")},
         exchange=read.get("exchange", int),
     )
 
@@ -247,7 +248,7 @@ class _Reader:
     def get(self, name: str, kind: Any, default: Any = None) -> Any:
         value = self._data.get(name, default)
         try:
-            return TypeAdapter(kind).validate_python(value)
+            return _adapter(kind).validate_python(value)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             path = "".join(f"/{step}" for step in (name, *first["loc"]))
@@ -269,16 +270,28 @@ class _Reader:
         return self.fill(kind, **made)
 
     def fill(self, kind: type[Any], **made: Callable[[_Reader], Any]) -> Any:
+        """A dataclass whose fields are these; some of them made, the others as they are, but for their type."""
         given: dict[str, Any] = {}
+        hints = _hints(kind)
         for field in fields(kind):
             if field.init and field.name in made:
                 given[field.name] = made[field.name](self)
             elif field.init and field.name in self._data:
-                given[field.name] = copy_json(self._data[field.name])
+                given[field.name] = copy_json(self.get(field.name, hints[field.name]))
         try:
             return kind(**given)
         except TypeError as error:
             raise ValueError(f"the dumped session is wrong at {self._path}: {error}") from None
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+@cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _transcript_of(read: _Reader) -> Transcript:

@@ -81,7 +81,8 @@ def verdict_of(event: RunFinishedEvent | RunErrorEvent) -> Finished | Failed:
 class TranscriptReducer:
     """Reduces one thread to what a screen shows. `accept(event)` gives the next transcript; it starts empty.
 
-    `on_warning` is told of what only the screen can see (`message-restated`).
+    `on_warning` is told of state that cannot be patched (`state-delta`) and of what only a screen can see
+    (`message-restated`); the rest is for the fold of the messages to tell.
     """
 
     def __init__(self, *, on_warning: WarningSink | None = None) -> None:
@@ -320,8 +321,8 @@ class TranscriptReducer:
     def _state_patched(self, event: StateDeltaEvent) -> None:
         try:
             self._state.patch(event.delta)
-        except PatchError:  # the fold of the state says so
-            return
+        except PatchError as error:
+            self._warn("state-delta", f"Failed to apply state patch: {error}", f"/delta/{error.index}")
 
     # -- snapshots of messages -------------------------------------------------------------------------------------
 
@@ -366,6 +367,6 @@ class TranscriptReducer:
         owner = call_id if parent is None or self._page.has_other(parent) else parent
         return self._open_turn(call_id), owner
 
-    def _warn(self, code: str, message: str) -> None:
+    def _warn(self, code: str, message: str, path: str | None = None) -> None:
         if self._on_warning is not None:
-            self._on_warning(WarningRecord(code, message))
+            self._on_warning(WarningRecord(code, message, path))
