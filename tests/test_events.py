@@ -13,8 +13,9 @@ import pytest
 from ag_ui.core import AssistantMessage, Interrupt, ReasoningMessage, ResumeEntry, SystemMessage, UserMessage
 
 from handrail import Usage, events
-from handrail.events import ReasoningTokenDraft, RunEvent, Token, TokenDraft
+from handrail.events import RunEvent, Token
 from handrail.loop import Attempt
+from handrail.loop._drafts import ReasoningTokenDraft, TokenDraft
 
 TIME = datetime(2026, 3, 4, 5, 6, 7, 89, tzinfo=UTC)
 QUESTION = Interrupt(id="c1", reason="tool_call", message="May it?")

@@ -14,7 +14,6 @@ from typing import Any
 import anyio
 
 from handrail.errors import BackendError
-from handrail.events import ReasoningTokenDraft, TokenDraft
 from handrail.loop._backend import (
     Backend,
     BackendRequest,
@@ -26,6 +25,7 @@ from handrail.loop._backend import (
     UsageDelta,
     merged,
 )
+from handrail.loop._drafts import ReasoningTokenDraft, TokenDraft
 from handrail.loop._driver import LoopDriver
 from handrail.loop._turn import Turn
 from handrail.run._loops import checkpoint

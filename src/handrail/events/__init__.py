@@ -16,15 +16,12 @@ text drops them at `attempt-failed` and `turn-discarded` and keeps them at `assi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
-from datetime import UTC, datetime
-from decimal import Decimal
-from functools import partial
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar, cast, dataclass_transform, get_args
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from ag_ui import core as agui
-from pydantic import BaseModel
+
+from handrail.events._base import Plain, RunEvent, event, one_of
 
 __all__ = [
     "AbandonReason",
@@ -71,99 +68,8 @@ FailReason: TypeAlias = Literal["context-exhausted", "budget-exhausted", "comple
 CancelStage: TypeAlias = Literal["start", "streaming", "backoff", "asking", "tools"]
 ToolContent: TypeAlias = str | list[agui.ContentPart]
 
-_now: Callable[[], datetime] = partial(datetime.now, UTC)
-_new = object.__new__
-_T = TypeVar("_T", bound="type[RunEvent]")
 
-
-class Plain(Protocol):
-    """What can say itself as plain JSON data: a `Usage`, an `Attempt`."""
-
-    def to_dict(self) -> dict[str, Any]: ...
-
-
-def plain(value: Any) -> Any:
-    """The value as plain JSON data: models by their wire names, decimals as strings, times in ISO 8601."""
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", by_alias=True)
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in cast("Sequence[Any]", value)]
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunEvent:
-    """The base of all events.
-
-    `ts` is an aware UTC time: the maker's, else the moment the event was made; it need not rise with `seq`. `run_id`
-    and `seq` are None until the event is published. `ends` is set on the three terminal events and says how they end.
-    """
-
-    kind: ClassVar[str] = "event"
-    ends: ClassVar[Literal["completed", "failed", "cancelled"] | None] = None
-    is_terminal: ClassVar[bool] = False
-
-    ts: datetime = field(default_factory=_now)
-    run_id: str | None = None
-    seq: int | None = None
-
-    # Of each class: how to copy one instance slot by slot (the hot path), which payload keys there are in order, which
-    # of them may be left out, and the values of closed sets.
-    _copiers: ClassVar[tuple[tuple[Callable[[Any, Any], None], Callable[[Any], Any]], ...]] = ()
-    _payload: ClassVar[tuple[str, ...]] = ()
-    _optional: ClassVar[frozenset[str]] = frozenset()
-
-    def stamped(self, run_id: str, seq: int) -> RunEvent:
-        """A copy placed in a run. This one does not change; the values are shared, not copied."""
-        copy = _new(type(self))
-        for put, get in self._copiers:
-            put(copy, get(self))
-        _put_run_id(copy, run_id)
-        _put_seq(copy, seq)
-        return copy
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data: `kind`, `ts`, the place once published, the payload. What is unknown is left out."""
-        data: dict[str, Any] = {"kind": self.kind, "ts": plain(self.ts)}
-        if self.seq is not None:
-            data |= {"run_id": self.run_id, "seq": self.seq}
-        for name in self._payload:
-            value = plain(getattr(self, name))
-            if name not in self._optional or not (value is None or value in ({}, [])):
-                data[name] = value
-        return data
-
-
-_put_run_id: Callable[[Any, Any], None] = RunEvent.__dict__["run_id"].__set__
-_put_seq: Callable[[Any, Any], None] = RunEvent.__dict__["seq"].__set__
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True)
-def _event(cls: _T) -> _T:
-    """Make an event class: a frozen, slotted, keyword-only dataclass that knows its own payload."""
-    made: Any = dataclass(frozen=True, slots=True, kw_only=True)(cls)
-    payload = [f for f in fields(made) if f.name not in ("ts", "run_id", "seq")]
-    slots = [getattr(made, name) for name in ("ts", *(f.name for f in payload))]
-    made._payload = tuple(f.name for f in payload)
-    made._optional = frozenset(f.name for f in payload if f.default is not MISSING)
-    made._copiers = tuple((slot.__set__, slot.__get__) for slot in slots)
-    return made
-
-
-def _one_of(allowed: Any, name: str, value: object) -> None:
-    if value not in get_args(allowed):
-        raise ValueError(f"{name} is one of {', '.join(get_args(allowed))}; got {value!r}")
-
-
-@_event
+@event
 class RunStarted(RunEvent):
     """The run exists. `message_count` counts the messages as they were handed in."""
 
@@ -171,7 +77,7 @@ class RunStarted(RunEvent):
     message_count: int
 
 
-@_event
+@event
 class RoundStarted(RunEvent):
     """A round begins: one model request and the tool calls it leads to. Rounds count from 1."""
 
@@ -179,7 +85,7 @@ class RoundStarted(RunEvent):
     round: int
 
 
-@_event
+@event
 class AttemptStarted(RunEvent):
     """One call to one backend begins. `attempt` counts from 1 in the round, across the backends.
 
@@ -194,7 +100,7 @@ class AttemptStarted(RunEvent):
     message_id: str
 
 
-@_event
+@event
 class Token(RunEvent):
     """A fragment of the answer, exactly as sent; not part of the answer before its turn is committed."""
 
@@ -204,7 +110,7 @@ class Token(RunEvent):
     attempt: int
 
 
-@_event
+@event
 class ReasoningToken(RunEvent):
     """A fragment of the model's reasoning, exactly as sent."""
 
@@ -214,39 +120,7 @@ class ReasoningToken(RunEvent):
     attempt: int
 
 
-class TokenDraft(RunEvent):
-    """A token in the hands of its maker, who gives it away: stamping does not copy it but makes it the event.
-
-    Tokens are by far the most frequent events, and a frozen one costs several times what an open one does. So a token
-    is filled while it is open, and frozen by becoming what it stands for. Not for anybody who keeps what they emit.
-    """
-
-    __slots__ = ("attempt", "round", "text")
-    __setattr__ = object.__setattr__
-    __delattr__ = object.__delattr__
-    _becomes: ClassVar[type[RunEvent]] = Token
-
-    def __init__(self, ts: datetime, text: str, round: int, attempt: int) -> None:
-        self.ts = ts  # pyright: ignore[reportAttributeAccessIssue]  # open, unlike its base
-        self.text = text
-        self.round = round
-        self.attempt = attempt
-
-    def stamped(self, run_id: str, seq: int) -> RunEvent:
-        self.run_id = run_id  # pyright: ignore[reportAttributeAccessIssue]
-        self.seq = seq  # pyright: ignore[reportAttributeAccessIssue]
-        self.__class__ = self._becomes  # pyright: ignore[reportAttributeAccessIssue]  # the same slots
-        return self
-
-
-class ReasoningTokenDraft(TokenDraft):
-    """The same for reasoning."""
-
-    __slots__ = ()
-    _becomes: ClassVar[type[RunEvent]] = ReasoningToken
-
-
-@_event
+@event
 class AttemptFailed(RunEvent):
     """The attempt is over and its tokens are void. `disposition` is what the loop does next, `backoff` in seconds."""
 
@@ -263,10 +137,10 @@ class AttemptFailed(RunEvent):
     usage: Plain | None = None
 
     def __post_init__(self) -> None:
-        _one_of(Disposition, "disposition", self.disposition)
+        one_of(Disposition, "disposition", self.disposition)
 
 
-@_event
+@event
 class AttemptSucceeded(RunEvent):
     """The attempt is over and its tokens stand, unless the turn is discarded. `latency` in seconds."""
 
@@ -281,7 +155,7 @@ class AttemptSucceeded(RunEvent):
     latency: float
 
 
-@_event
+@event
 class AssistantMessage(RunEvent):
     """The turn is committed: `message` is in the conversation, behind `reasoning` if the model gave any."""
 
@@ -291,7 +165,7 @@ class AssistantMessage(RunEvent):
     round: int
 
 
-@_event
+@event
 class TurnDiscarded(RunEvent):
     """What was streamed in this round is void."""
 
@@ -300,10 +174,10 @@ class TurnDiscarded(RunEvent):
     round: int
 
     def __post_init__(self) -> None:
-        _one_of(DiscardReason, "reason", self.reason)
+        one_of(DiscardReason, "reason", self.reason)
 
 
-@_event
+@event
 class ToolCall(RunEvent):
     """The model asks for a call; `arguments` is the text as it wrote it, `parent_id` the message it stands in."""
 
@@ -315,7 +189,7 @@ class ToolCall(RunEvent):
     round: int
 
 
-@_event
+@event
 class ToolStarted(RunEvent):
     """The tool is running, with the checked arguments."""
 
@@ -326,7 +200,7 @@ class ToolStarted(RunEvent):
     round: int
 
 
-@_event
+@event
 class ToolProgress(RunEvent):
     """What a running tool says about how far it is."""
 
@@ -337,7 +211,7 @@ class ToolProgress(RunEvent):
     message: str | None = None
 
 
-@_event
+@event
 class ToolResult(RunEvent):
     """The call was seen to end. `content` is what the model sees, `duration` in seconds."""
 
@@ -351,7 +225,7 @@ class ToolResult(RunEvent):
     round: int
 
 
-@_event
+@event
 class ToolAbandoned(RunEvent):
     """The call was not seen to end. `dispatched` False: it was not run. True: it was, and its outcome is unknown."""
 
@@ -365,10 +239,10 @@ class ToolAbandoned(RunEvent):
     round: int
 
     def __post_init__(self) -> None:
-        _one_of(AbandonReason, "reason", self.reason)
+        one_of(AbandonReason, "reason", self.reason)
 
 
-@_event
+@event
 class AskPending(RunEvent):
     """A person is being asked, in process."""
 
@@ -376,7 +250,7 @@ class AskPending(RunEvent):
     interrupt: agui.Interrupt
 
 
-@_event
+@event
 class AskAnswered(RunEvent):
     """The question is over; `answer` is absent when there is none."""
 
@@ -385,7 +259,7 @@ class AskAnswered(RunEvent):
     answer: agui.ResumeEntry | None = None
 
 
-@_event
+@event
 class Log(RunEvent):
     """A remark of the loop or of a tool. It may hold secrets and is not for the wire."""
 
@@ -395,10 +269,10 @@ class Log(RunEvent):
     logger: str | None = None
 
     def __post_init__(self) -> None:
-        _one_of(LogLevel, "level", self.level)
+        one_of(LogLevel, "level", self.level)
 
 
-@_event
+@event
 class LimitReached(RunEvent):
     """A limit was tripped; tools are off from here on. `notice` is the message that tells the model so."""
 
@@ -410,10 +284,10 @@ class LimitReached(RunEvent):
     notice: agui.SystemMessage
 
     def __post_init__(self) -> None:
-        _one_of(LimitName, "limit", self.limit)
+        one_of(LimitName, "limit", self.limit)
 
 
-@_event
+@event
 class Steered(RunEvent):
     """A user turn that came while the run was going on; `round` is absent when no round took it."""
 
@@ -422,7 +296,7 @@ class Steered(RunEvent):
     round: int | None = None
 
 
-@_event
+@event
 class RunCompleted(RunEvent):
     """The run ended by itself. With `interrupts` or `pending_calls` it has something left to ask."""
 
@@ -436,7 +310,7 @@ class RunCompleted(RunEvent):
     pending_calls: tuple[str, ...] = ()
 
 
-@_event
+@event
 class RunFailed(RunEvent):
     """The run could not go on; `attempts` is the whole list of the outcome."""
 
@@ -450,10 +324,10 @@ class RunFailed(RunEvent):
 
     def __post_init__(self) -> None:
         if self.reason is not None:
-            _one_of(FailReason, "reason", self.reason)
+            one_of(FailReason, "reason", self.reason)
 
 
-@_event
+@event
 class RunCancelled(RunEvent):
     """The run was stopped; `stage` says in the middle of what."""
 
@@ -464,4 +338,4 @@ class RunCancelled(RunEvent):
     round: int | None = None
 
     def __post_init__(self) -> None:
-        _one_of(CancelStage, "stage", self.stage)
+        one_of(CancelStage, "stage", self.stage)
