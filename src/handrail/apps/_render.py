@@ -32,7 +32,7 @@ from handrail.events import (
 )
 from handrail.run import Outcome, Spend
 
-__all__ = ["Piece", "Screen", "Style", "last_line"]
+__all__ = ["Piece", "Screen", "Style", "last_line", "spending"]
 
 Style: TypeAlias = Literal["text", "reasoning", "retracted", "note", "call", "result", "warning", "error", "good"]
 
@@ -157,7 +157,7 @@ def last_line(outcome: Outcome | None, *, rounds: int, running: Sequence[str], a
     facts = (
         ending,
         f"{rounds} round{'' if rounds == 1 else 's'}",
-        *_spent(outcome.spent if outcome else None),
+        *spending(outcome.spent if outcome else None),
         f"still running: {', '.join(one_line(name) or 'unnamed' for name in running)}" if running else "drained",
     )
     return Piece(" · ".join(facts) + "\n", style)
@@ -177,7 +177,8 @@ def _ending(outcome: Outcome | None, asked: bool) -> tuple[str, Style]:
             return f"failed ({outcome.reason})" if outcome.reason else "failed", "error"
 
 
-def _spent(spent: Spend | None) -> tuple[str, str, str]:
+def spending(spent: Spend | None) -> tuple[str, str, str]:
+    """Tokens, cost and time in words; what was not reported is unknown, and not zero."""
     if spent is None:
         return "tokens unknown", "cost unknown", "time unknown"
     return _tokens(spent), "cost unknown" if spent.cost is None else f"cost {spent.cost:f}", f"{spent.wall_clock:.1f} s"

@@ -1,4 +1,4 @@
-"""The command line: `handrail run`, `handrail demo`, `handrail check`.
+"""The command line: `handrail run`, `demo`, `chat`, `record`, `replay` and `check`.
 
 A command's own module is imported when the command runs, so that `--help` and a mistyped option answer at once. Exit
 codes are those of the run (0 completed, 1 failed, 130 cancelled), and 2 for a command that cannot be carried out.
@@ -101,6 +101,29 @@ def check(
         from handrail.apps._check import check
 
         return check(file, as_json=as_json)
+
+    raise typer.Exit(exit_code(command, debug))
+
+
+@app.command()
+def chat(
+    agent: Annotated[str, typer.Argument(metavar="[URL|MODULE:LOOP]", help="Whom to talk to.")] = "demo",
+    tools: Annotated[
+        str | None, typer.Option(metavar="MODULE", help="Tools to run here, each call after your consent.")
+    ] = None,
+    text: Annotated[str | None, typer.Option("--once", metavar="TEXT", help="Say this, print the answer.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --once: the events as JSON lines.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Talk to an agent that speaks AG-UI: at a URL, or a loop in a module. Without either, to a scripted one.
+
+    With --once no terminal is needed; it exits with 0 when the run finished, 1 when it failed, 130 when it was stopped.
+    """
+
+    def command() -> int:
+        from handrail.apps.chat._command import command
+
+        return command(agent, tools=tools, text=text, as_json=as_json)
 
     raise typer.Exit(exit_code(command, debug))
 

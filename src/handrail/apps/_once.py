@@ -1,0 +1,164 @@
+"""One message to an agent without a screen: the answer as it comes, the verdict behind it.
+
+With `as_json` every checked AG-UI event is a line, then one object says how it ended. The exit code is that of a run:
+0 finished, 1 failed, 130 stopped or cancelled.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from ag_ui.core import (
+    Event,
+    RunErrorEvent,
+    RunFinishedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+)
+
+from handrail.apps._visible import clipped, one_line, visible
+from handrail.apps.chat._leaves import UNFINISHED
+from handrail.apps.chat._status import Meter, still_running, verdict
+from handrail.client import Agent, AgentSession
+from handrail.transcript import Failed, Finished, RunState
+
+__all__ = ["once", "say"]
+
+_SHOWN = 500
+
+Exchange = Callable[[AgentSession], RunState]
+
+
+def say(text: str) -> Exchange:
+    """The exchange that says `text`."""
+    return lambda session: session.send_sync(text)
+
+
+def once(agent: Agent, exchange: Exchange, *, as_json: bool) -> int:
+    """Have one exchange with `agent`, show it, and return the exit code. Ctrl-C stops it."""
+    meter = Meter()
+    session = AgentSession(agent, on_warning=lambda record: None)
+    report: _Report = _JsonLines() if as_json else _Text()
+    began = time.monotonic()
+
+    def heard(event: Event) -> None:
+        meter.note(event)
+        try:
+            report.event(event)
+        except BrokenPipeError:  # nobody reads on: there is nobody to go on for
+            session.stop()
+
+    session.subscribe_events(heard)
+    try:
+        state = exchange(session)
+    except KeyboardInterrupt:
+        state = session.transcript.run
+    facts = [verdict(state, session.pending_interrupts).text, meter.read(time.monotonic() - began)]
+    report.ended(state, session, " · ".join([*facts, still_running(session.still_running()) or "drained"]))
+    return _exit_code(state)
+
+
+def _exit_code(state: RunState) -> int:
+    match state:
+        case Finished(outcome="cancelled") | Failed(kind="cancelled"):
+            return 130
+        case Finished():
+            return 0
+        case _:
+            return 1
+
+
+class _Report(Protocol):
+    """What is told of an exchange: each event, then how it ended."""
+
+    def event(self, event: Event) -> None: ...
+
+    def ended(self, state: RunState, session: AgentSession, line: str) -> None: ...
+
+
+class _JsonLines:
+    """Pure ASCII, so nothing in it is obeyed by a terminal."""
+
+    def event(self, event: Event) -> None:
+        _print(json.dumps(event.model_dump(mode="json", by_alias=True, exclude_none=True)) + "\n")
+
+    def ended(self, state: RunState, session: AgentSession, line: str) -> None:
+        match state:
+            case Finished(outcome=outcome, result=result):
+                said = {"outcome": outcome, "result": result, "interrupts": [one.id for one in state.interrupts]}
+            case Failed(message=message, code=code):
+                said = {"outcome": "failed", "error": message, "code": code}
+            case _:
+                said = {"outcome": "failed", "error": line}
+        known = {key: value for key, value in said.items() if value not in (None, [])}
+        _print(json.dumps({"kind": "verdict", "ok": state.ok, **known}) + "\n")
+
+
+class _Text:
+    """The answer as it flows, and a line for each call of a tool."""
+
+    def __init__(self) -> None:
+        self._held = ""  # the end of a text that is half a line end or half a character
+        self._is_within_line = False
+        self._calls: dict[str, tuple[str, str]] = {}
+
+    def event(self, event: Event) -> None:
+        match event:
+            case TextMessageContentEvent(delta=delta):
+                self._flow(delta)
+            case ToolCallStartEvent():
+                self._calls[event.tool_call_id] = (event.tool_call_name, "")
+            case ToolCallArgsEvent():
+                name, arguments = self._calls.get(event.tool_call_id, ("", ""))
+                self._calls[event.tool_call_id] = (
+                    name,
+                    arguments if len(arguments) > _SHOWN else arguments + event.delta,
+                )
+            case ToolCallEndEvent():
+                name, arguments = self._calls.get(event.tool_call_id, ("", ""))
+                self._line(f"→ {_short(name)} {_short(arguments)}")
+            case ToolCallResultEvent():
+                name, _ = self._calls.pop(event.tool_call_id, ("", ""))
+                self._line(f"← {_short(name)} {_short(event.content if isinstance(event.content, str) else '[parts]')}")
+            case TextMessageEndEvent() | RunFinishedEvent() | RunErrorEvent():
+                self._end_line()
+            case _:
+                pass
+
+    def ended(self, state: RunState, session: AgentSession, line: str) -> None:
+        for interrupt in session.pending_interrupts:
+            self._line(f"? {_short(interrupt.message or interrupt.reason)}")
+        self._line(line)
+
+    def _flow(self, text: str) -> None:
+        text = self._held + text
+        unfinished = UNFINISHED.search(text)
+        self._held = text[unfinished.start() :] if unfinished else ""
+        if text := visible(text.removesuffix(self._held)):
+            _print(text)
+            self._is_within_line = not text.endswith("\n")
+
+    def _end_line(self) -> None:
+        if self._held or self._is_within_line:
+            _print(visible(self._held) + "\n")
+        self._held, self._is_within_line = "", False
+
+    def _line(self, text: str) -> None:
+        self._end_line()
+        _print(f"{text}\n")
+
+
+def _short(text: str) -> str:
+    return one_line(clipped(text, _SHOWN))
+
+
+def _print(text: str) -> None:
+    print(text, end="", file=sys.stdout, flush=True)

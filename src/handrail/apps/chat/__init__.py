@@ -1,0 +1,13 @@
+"""`handrail chat`: a conversation with an agent in a terminal.
+
+| file            | what it is                                                          |
+|-----------------|---------------------------------------------------------------------|
+| `_sheet`        | a transcript as blocks to draw; pure                                |
+| `_leaves`       | a long Markdown text cut into leaves; pure                          |
+| `_form`         | what a question can be answered with; pure                          |
+| `_status`       | the line that says how things stand; pure                           |
+| `_commands`     | what can be typed with a slash in front, and the keys               |
+| `_keep`         | conversations in files                                              |
+| `_conversation`, `_questions`, `_composer`, `_page` | the widgets                     |
+| `_app`          | the application, on an `AgentSession`                               |
+"""

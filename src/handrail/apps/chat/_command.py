@@ -1,0 +1,85 @@
+"""`handrail chat`: the chat in a terminal, from its first screen to the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from handrail.apps._load import AnyTool
+from handrail.apps._once import once, say
+from handrail.apps._visible import one_line
+from handrail.apps.chat._target import agent_named, tools_with_consent
+from handrail.client import Agent
+from handrail.errors import UsageError
+from handrail.transcript import Failed
+
+if TYPE_CHECKING:
+    from handrail.apps.chat._app import ChatApp, Opening
+
+__all__ = ["chat", "command"]
+
+_CLOSING_GRACE = 0.5  # seconds; closing a connection takes a moment, a stuck tool takes for ever
+
+
+def command(name: str, *, tools: str | None, text: str | None, as_json: bool) -> int:
+    """What `handrail chat` does. Raises `UsageError` for what cannot be started."""
+    agent = agent_named(name)
+    if text is not None:
+        if tools is not None:
+            raise UsageError("--once runs no --tools: there is nobody to consent.")
+        return once(agent, say(text), as_json=as_json)
+    if as_json:
+        raise UsageError("--json goes with --once.")
+    return chat(agent, title=name, tools=tools_with_consent(tools) if tools else ())
+
+
+def chat(agent: Agent, *, title: str, tools: Sequence[AnyTool] = (), opening: Opening | None = None) -> int:
+    """Hold a conversation with `agent` on the whole screen; returns when the person leaves.
+
+    What was still going on then is stopped and named. What does not end in half a second is left to the end of the
+    process, which comes from in here. Raises `UsageError` where there is no terminal, or no Textual.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError('The chat needs a terminal; without one, say something with --once "text".')
+    try:
+        from handrail.apps.chat._app import ChatApp
+    except ModuleNotFoundError as missing:
+        raise UsageError(f"The chat needs {missing.name}: pip install 'handrail[chat]'.") from missing
+    app = ChatApp(agent, title=title, tools=tools, opening=opening)
+    runner = asyncio.Runner()
+    left = runner.run(_until_left(app))
+    if left is None:
+        runner.close()
+        return 0
+    print(left, flush=True)
+    sys.stderr.flush()
+    os._exit(0)
+
+
+async def _until_left(app: ChatApp) -> str | None:
+    """Run the app; what is still running when it was left, or None."""
+    await app.run_async()
+    session = app.session
+    if session.busy:
+        print("The run that was going on has been stopped.")
+    try:
+        await session.aclose(_CLOSING_GRACE)
+    except TimeoutError:
+        running = session.still_running()
+        names = ", ".join(one_line(name) or "unnamed" for name in running) or "the agent's run"
+        return f"Left behind, still running: {names}."
+    finally:
+        _say_farewell(app)
+    return None
+
+
+def _say_farewell(app: ChatApp) -> None:
+    session = app.session
+    run = session.transcript.run
+    if isinstance(run, Failed) and run.kind != "cancelled":
+        print(f"The last run failed: {one_line(run.message)}")
+    if session.pending_interrupts:
+        print(f"Questions left open: {len(session.pending_interrupts)}. /save keeps them with the conversation.")

@@ -1,0 +1,220 @@
+"""The blocks of a conversation as widgets, of which only a window is ever mounted.
+
+What a layout costs grows with the widgets there are, so there are never more than `MOST` of them: while the end is
+followed, the last ones; scrolling to either end of the window moves it. Redrawing touches the blocks that are other
+objects than last time, so it costs what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, TypeAlias
+
+import anyio
+from markdown_it import MarkdownIt
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+from textual.widgets import Markdown, Static
+
+from handrail.apps.chat._sheet import Block
+
+__all__ = ["Conversation", "Fold", "Prose"]
+
+MOST = 60
+STEP = 30
+
+
+class Line(Static):
+    """Plain text: who speaks, or what a person said."""
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(block.text, markup=False, classes=block.look)
+        self.block = block
+
+    async def draw(self, block: Block) -> bool:
+        self.update(block.text)
+        return True
+
+
+class Fold(Static, can_focus=True):
+    """A line or a card that can be unfolded, with Enter or a click, where there is more to it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,space", "unfold", "Unfold", show=False)]
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(markup=False, classes=block.look)
+        self.block = block
+        self.is_unfolded = False
+
+    def on_mount(self) -> None:
+        self._redraw()
+
+    async def draw(self, block: Block) -> bool:
+        self.set_classes(block.look)
+        self.block = block
+        self._redraw()
+        return True
+
+    def on_click(self) -> None:
+        self.action_unfold()
+
+    def action_unfold(self) -> None:
+        self.is_unfolded = not self.is_unfolded
+        self._redraw()
+
+    def _redraw(self) -> None:
+        block = self.block
+        self.can_focus = bool(block.more)
+        if not block.more:
+            self.update(block.text)
+        elif not self.is_unfolded:
+            self.update(f"▸ {block.text}")
+        else:
+            self.update(f"▾ {block.text.partition(chr(10))[0]}\n{block.more}")
+
+
+class Prose(Markdown):
+    """A leaf of an answer: Markdown that grows at its end. Its links open nothing: a model wrote them."""
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(parser_factory=_parser, open_links=False, classes=block.look)
+        self.block = block
+
+    async def draw(self, block: Block) -> bool:
+        """False where the text does not go on from what is there: Markdown only ever grows well."""
+        drawn = self.source
+        if not block.text.startswith(drawn):
+            return False
+        if more := block.text[len(drawn) :]:
+            await self.append(more)
+        return True
+
+
+def _parser() -> MarkdownIt:
+    """HTML is shown as it was written, not dropped; what is nested too deeply to lay out stays text."""
+    return MarkdownIt("gfm-like", {"html": False, "maxNesting": 12})
+
+
+Drawn: TypeAlias = Line | Fold | Prose
+
+
+def _widget(block: Block) -> Drawn:
+    match block.look:
+        case "speaker" | "said":
+            return Line(block)
+        case "prose":
+            return Prose(block)
+        case _:
+            return Fold(block)
+
+
+class Conversation(VerticalScroll):
+    """Everything said so far, as far as it fits the window."""
+
+    def __init__(self) -> None:
+        super().__init__(id="conversation", can_focus=True)
+        self.is_following = True
+        self._blocks: Sequence[Block] = ()
+        self._first = 0
+        self._drawn: dict[str, Drawn] = {}
+        self._drawing = anyio.Lock()
+
+    def on_mount(self) -> None:
+        self.anchor()
+
+    def release_anchor(self) -> None:
+        """The person scrolled: the end is not followed until they are back there."""
+        self.is_following = False
+        super().release_anchor()
+
+    def follow(self) -> None:
+        """Go to the end and stay there."""
+        self.is_following = True
+        self.anchor()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if self.is_following or old_value == new_value:
+            return
+        if new_value <= 0 and self._first > 0:
+            self.call_later(self._move, -STEP)
+        elif new_value >= self.max_scroll_y:
+            if self._last < len(self._blocks):
+                self.call_later(self._move, STEP)
+            else:
+                self.is_following = True
+
+    @property
+    def _last(self) -> int:
+        return min(len(self._blocks), self._first + MOST)
+
+    async def show(self, blocks: Sequence[Block]) -> None:
+        """Draw these blocks in the place of the last ones."""
+        async with self._drawing:
+            self._blocks = blocks
+            if self.is_following or self._first >= len(blocks):
+                self._first = max(0, len(blocks) - MOST)
+            await self._draw()
+
+    async def _move(self, by: int) -> None:
+        """Move the window, and keep what is seen in its place."""
+        async with self._drawing:
+            first = max(0, min(self._first + by, len(self._blocks) - MOST))
+            if first == self._first:
+                return
+            seen = self._topmost()
+            height = 0 if seen is None else seen.virtual_region.y - self.scroll_offset.y
+            self._first = first
+            await self._draw()
+        if seen is not None:
+            self.call_after_refresh(self._put, seen, height)
+
+    def _topmost(self) -> Widget | None:
+        """The first widget that is seen and stays when the window moves by a step."""
+        top = self.scroll_offset.y
+        kept = [widget for widget in self.children if widget.virtual_region.bottom > top]
+        return kept[0] if kept else None
+
+    def _put(self, widget: Widget, height: int) -> None:
+        if widget.is_attached:
+            self.scroll_to(y=widget.virtual_region.y - height, animate=False, immediate=True)
+
+    async def _draw(self) -> None:
+        window = self._blocks[self._first : self._last]
+        keys = {block.key for block in window}
+        await self._take_away(key for key in tuple(self._drawn) if key not in keys)
+        for block in window:
+            widget = self._drawn.get(block.key)
+            if widget is not None and widget.block is not block:
+                if await widget.draw(block):
+                    widget.block = block
+                else:
+                    await self._take_away([block.key])
+        await self._put_in(window)
+
+    async def _take_away(self, keys: Iterable[str]) -> None:
+        widgets = [self._drawn.pop(key) for key in keys]
+        if widgets:
+            await self.remove_children(widgets)
+
+    async def _put_in(self, window: Sequence[Block]) -> None:
+        """Mount what is missing, each row of it in front of the next one that is there."""
+        row: list[Drawn] = []
+        for block in window:
+            widget = self._drawn.get(block.key)
+            if widget is None:
+                row.append(_widget(block))
+            elif row:
+                await self._mount_row(row, before=widget)
+                row = []
+        await self._mount_row(row, before=None)
+
+    async def _mount_row(self, row: Sequence[Drawn], before: Drawn | None) -> None:
+        if not row:
+            return
+        await self.mount_all(row, before=before)
+        for widget in row:
+            self._drawn[widget.block.key] = widget
+            if isinstance(widget, Prose):
+                await widget.draw(widget.block)

@@ -1,0 +1,184 @@
+"""What the chat draws: a transcript laid out as blocks, one below the other.
+
+Pure. A block is a key and what is to be seen under it, all of it safe to draw. The blocks of a part that did not change
+are the same objects as last time, so that whoever draws them compares by identity.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from handrail.apps._visible import clipped, one_line, visible
+from handrail.apps.chat._leaves import Leaves
+from handrail.transcript import (
+    ActivityPart,
+    FilePart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    Transcript,
+    TranscriptMessage,
+)
+
+__all__ = ["Block", "Look", "Sheet"]
+
+Look = Literal["speaker", "said", "prose", "thought", "call", "good", "bad", "waiting", "note"]
+"""What a block is: who speaks, their words, Markdown, reasoning, a call as it stands, anything else."""
+
+_SHORT = 300
+_FULL = 20_000
+
+_STATUS: dict[str, tuple[Look, str]] = {
+    "streaming_arguments": ("call", "… arguments arriving"),
+    "awaiting_result": ("call", "… waiting for its result"),
+    "awaiting_approval": ("waiting", "? waiting for your approval"),
+    "running": ("call", "… running here"),
+    "complete": ("good", "✓ complete"),
+    "failed": ("bad", "✗ failed"),
+    "denied": ("bad", "✗ denied"),
+}
+_SPEAKERS = {"user": "you", "assistant": "agent", "activity": "activity"}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Something to draw. `text` is what is always seen, `more` what is seen when it is unfolded ("" for nothing)."""
+
+    key: str
+    look: Look
+    text: str
+    more: str = ""
+
+
+class Sheet:
+    """Lays out the transcripts of one conversation, one after the other."""
+
+    def __init__(self) -> None:
+        self._pages: dict[str, tuple[TranscriptMessage, Sequence[Block]]] = {}
+        self._parts: dict[str, tuple[Part, Sequence[Block]]] = {}
+        self._leaves: dict[str, Leaves] = {}
+
+    def blocks(self, transcript: Transcript) -> list[Block]:
+        """Everything there is to draw, in order."""
+        pages = {message.id: self._page(message) for message in transcript.messages}
+        if gone := self._pages.keys() - pages.keys():
+            self._forget(gone)
+        self._pages = pages
+        blocks: list[Block] = []
+        speaker = None
+        for _, page in pages.values():
+            if page[0].text != speaker:
+                blocks.append(page[0])
+                speaker = page[0].text
+            blocks.extend(page[1:])
+        return blocks
+
+    def _page(self, message: TranscriptMessage) -> tuple[TranscriptMessage, Sequence[Block]]:
+        """The blocks of a message behind the name of its speaker; of one that did not change, those of last time."""
+        before = self._pages.get(message.id)
+        if before is not None and before[0] is message:
+            return before
+        blocks = [Block(f"speaker:{message.id}", "speaker", _speaker(message))]
+        for part in message.parts:
+            drawn = self._parts.get(part.id)
+            if drawn is None or drawn[0] is not part:
+                drawn = self._parts[part.id] = (part, self._drawn(part, message.role))
+            blocks.extend(drawn[1])
+        if before is not None:
+            kept = {part.id for part in message.parts}
+            self._drop([part.id for part in before[0].parts if part.id not in kept])
+        return message, blocks
+
+    def _drawn(self, part: Part, role: str) -> Sequence[Block]:
+        if not isinstance(part, TextPart):
+            return (_fold(part),)
+        if role != "assistant":
+            text, streaming = clipped(part.text, _FULL), part.streaming
+            return (Block(part.id, "said", visible(text) + ("▌" if streaming else "")),)
+        leaves = self._leaves.setdefault(part.id, Leaves())
+        leaves.grow(part.text, is_whole=not part.streaming)
+        before = self._parts[part.id][1] if part.id in self._parts else ()
+        return tuple(
+            before[number]
+            if number < len(before) and before[number].text == text
+            else Block(f"{part.id}/{number}", "prose", text)
+            for number, text in enumerate(leaves.all)
+        )
+
+    def _forget(self, message_ids: set[str]) -> None:
+        for message_id in message_ids:
+            self._drop([part.id for part in self._pages[message_id][0].parts])
+
+    def _drop(self, part_ids: Sequence[str]) -> None:
+        for part_id in part_ids:
+            self._parts.pop(part_id, None)
+            self._leaves.pop(part_id, None)
+
+
+def _speaker(message: TranscriptMessage) -> str:
+    speaker = _SPEAKERS.get(message.role, message.role)
+    return f"{speaker} ({one_line(clipped(message.name, 60))})" if message.name else speaker
+
+
+def _fold(part: ReasoningPart | ToolCallPart | ActivityPart | FilePart) -> Block:
+    match part:
+        case ReasoningPart():
+            size = f"{len(part.text):,} characters"
+            state = f"thinking… {size}" if part.streaming else f"reasoning, {size}"
+            return Block(part.id, "thought", state, visible(clipped(part.text, _FULL)))
+        case ToolCallPart():
+            return _call(part)
+        case ActivityPart():
+            content = _json(part.content)
+            name = one_line(clipped(part.activity_type, 80))
+            return Block(part.id, "note", f"activity {name}  {_line(content)}", _long(content))
+        case FilePart():
+            return Block(part.id, "note", _file(part))
+
+
+def _call(part: ToolCallPart) -> Block:
+    look, status = _STATUS[part.status]
+    by = " here" if part.local and part.status == "complete" else ""
+    arguments = part.arguments if part.arguments.strip() else "{}" if part.arguments_complete else ""
+    answer = _answer(part)
+    lines = [f"{one_line(clipped(part.name, 80)) or 'a call nobody announced'}  {status}{by}"]
+    if arguments:
+        lines.append(f"→ {_line(arguments)}")
+    if answer:
+        lines.append(f"← {_line(answer)}")
+    is_clipped = max(len(arguments), len(answer)) > _SHORT or "\n" in answer.strip()
+    more = f"arguments\n{_long(arguments)}\n\nresult\n{_long(answer) or '(none yet)'}" if is_clipped else ""
+    return Block(part.id, look, "\n".join(lines), more)
+
+
+def _answer(part: ToolCallPart) -> str:
+    if part.result is None:
+        return part.error or ""
+    if isinstance(part.result, str):
+        result = part.result or "(empty)"
+    else:
+        result = "\n".join(getattr(piece, "text", None) or f"[{piece.type}]" for piece in part.result)
+    return f"{part.error}\n{result}" if part.error and part.error not in result else result
+
+
+def _file(part: FilePart) -> str:
+    where = f"{len(part.data):,} characters of base64" if part.data else part.url or part.file_id or "nowhere"
+    kind = f"{part.kind} {part.mime_type}" if part.mime_type else part.kind
+    keeper = f", kept by {_line(part.provider)}" if part.provider else ""
+    return f"file: {_line(kind)}, {_line(where)}{keeper}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _line(text: str) -> str:
+    return one_line(clipped(text, _SHORT))
+
+
+def _long(text: str) -> str:
+    return visible(clipped(text, _FULL))

@@ -1,0 +1,64 @@
+"""Who the chat is held with, and what runs on this side: what was named on the command line, as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from handrail.apps._load import AnyTool, load, load_tools
+from handrail.client import Agent, LoopAgent
+from handrail.errors import UsageError
+from handrail.tools import Tool
+
+__all__ = ["agent_named", "tools_with_consent"]
+
+
+def agent_named(name: str) -> Agent:
+    """The agent called `name`: a URL, `module:loop` (a `Loop` or an agent), or "demo". Raises `UsageError`."""
+    if name == "demo":
+        from handrail.apps.chat._demo import demo_loop
+
+        return LoopAgent(demo_loop())
+    if name.startswith(("http://", "https://")):
+        return _remote(name)
+    if ":" not in name:
+        raise UsageError(f"{name!r} is no agent; give a URL, module:loop, or demo.")
+    found = load(name)
+    if callable(getattr(found, "start", None)):
+        return found
+    if callable(getattr(found, "run", None)):
+        return LoopAgent(found)
+    raise UsageError(f"{name!r} is a {type(found).__name__}; it takes a Loop, or an agent with a method start().")
+
+
+def _remote(url: str) -> Agent:
+    try:
+        from handrail.client import HttpAgent
+    except ImportError as missing:
+        raise UsageError(f"{missing}.") from missing
+    try:
+        return HttpAgent(url)
+    except Exception as refusal:  # httpx has its own class for a URL that it cannot read
+        raise UsageError(f"{url!r} is no URL of an agent: {refusal}") from refusal
+
+
+def tools_with_consent(module: str) -> Sequence[Tool]:
+    """The tools of a module, each of which asks before it runs. Raises `UsageError`."""
+    try:
+        return [_asking(given) for given in load_tools(module)]
+    except (TypeError, ValueError) as refusal:
+        raise UsageError(f"These tools cannot be used: {refusal}") from refusal
+
+
+def _asking(given: AnyTool) -> Tool:
+    tool: Any = given if isinstance(given, Tool) else Tool(given)
+    if tool.needs_approval:
+        return tool
+    return Tool(
+        tool.fn,
+        name=tool.name,
+        description=tool.description,
+        timeout=tool.timeout,
+        parallel=tool.parallel,
+        needs_approval=True,
+    )
