@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import json
 import logging
+import subprocess
+import sys
 import threading
+import weakref
 from typing import Any
 
 import anyio
@@ -281,6 +285,49 @@ def test_two_event_loops_one_after_the_other() -> None:
         for thread in threads:
             thread.join(10)
         assert finals == ["Hi."] * 4
+
+
+def test_cancel_from_another_thread() -> None:
+    """P-74, P-66: a run on the shared thread is cancelled by whoever holds it."""
+    with hostile(head(), sse([STARTED, *SAID])) as server:
+        run = HttpAgent(server.url).start(ASKED)
+        assert [number for number, _ in zip(range(4), run.events, strict=False)] == [0, 1, 2, 3]
+        run.cancel()
+        assert run.result.wait(5).outcome == "cancelled"
+        run.drained.wait(5)
+        assert server.visits[0].over.wait(5)
+    assert run.result.value.final == "Hi."
+
+
+def test_nothing_keeps_a_run_that_is_over() -> None:
+    """R-103: the handle, its driver and its messages can be collected."""
+    server = answering(STARTED, *SAID, FINISHED)
+    agent = agent_of(server)
+
+    async def main() -> weakref.ref[AgentRun]:
+        run = agent.start(ASKED)
+        await run.result
+        await run.drained
+        return weakref.ref(run)
+
+    kept = asyncio.run(main())
+    gc.collect()
+    assert kept() is None
+
+
+def test_a_client_without_httpx() -> None:
+    """P-67: sessions and agents in process need no httpx; `HttpAgent` says what to install."""
+    script = """
+import sys
+sys.modules["httpx"] = None
+from handrail import AgentSession, LoopAgent
+try:
+    from handrail import HttpAgent
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "pip install 'handrail[client]'" in done.stdout
 
 
 def test_trio_without_a_scope() -> None:
