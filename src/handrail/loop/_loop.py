@@ -85,6 +85,7 @@ class Drive:
         "_round",
         "_setting",
         "_tally",
+        "_tools_on",
         "_tripped",
     )
 
@@ -108,6 +109,7 @@ class Drive:
         self._preamble = _preamble(setting.system, context, driver.new_id)
         self._ledger = Ledger()
         self._tally = Tally()
+        self._tools_on = bool(catalogue)
         self._tripped: Trip | None = None
         self._round = 0
         self._chain = Chain(
@@ -183,7 +185,7 @@ class Drive:
                 if self._tripped and not answer.turn.text:
                     return End.failed(f"{self._tripped}, and the last answer said nothing", "budget-exhausted")
                 drafts = []
-            calls = self._calls_of(drafts)
+            calls = self._calls_of(drafts) if drafts else []
             if calls and (trip := self._tally.look(self._setting.limits, calls)):  # 6
                 self._turn_tools_off(trip)
                 continue
@@ -216,10 +218,6 @@ class Drive:
     def _cap(self) -> str | None:
         budget = self._setting.budget
         return None if budget is None else self._ledger.tripped(budget, self._driver.wall_clock)
-
-    @property
-    def _tools_on(self) -> bool:
-        return bool(self._catalogue) and self._tripped is None
 
     def _request(self) -> Callable[[int], BackendRequest]:
         messages = (*self._preamble, *self._conversation.shown)
@@ -256,7 +254,7 @@ class Drive:
         self._driver.log("warning", f"the model asked for {names}, but there are no tools to call; left out")
 
     def _turn_tools_off(self, trip: Trip) -> None:
-        self._tripped = trip
+        self._tools_on, self._tripped = False, trip
         notice = agui.SystemMessage(id=self._driver.new_id(), content=trip.notice())
         self._driver.emit(
             ev.LimitReached(

@@ -198,12 +198,12 @@ def _trio_lowlevel() -> Any:
 
 
 def _in_trio_run() -> bool:
-    lowlevel = _trio_lowlevel()
+    lowlevel = None if "trio" not in sys.modules else _trio_lowlevel()
     return lowlevel is not None and lowlevel.in_trio_run()
 
 
 def _in_trio_task() -> bool:
-    lowlevel = _trio_lowlevel()
+    lowlevel = None if "trio" not in sys.modules else _trio_lowlevel()
     return lowlevel is not None and lowlevel.in_trio_task()
 
 
@@ -382,10 +382,8 @@ def start_task(home: Home, coro: Coroutine[Any, Any, None], context: Context, na
         # Not `create_task`: an eager task factory would run the first step before the caller has the handle.
         task = asyncio.Task(coro, loop=loop, name=name, context=context)
         task._log_destroy_pending = False  # pyright: ignore  # when its loop is closed early, its coroutine is closed
-        kept = _kept_tasks(loop)
-        kept.add(task)
-        task.add_done_callback(kept.discard)
-        task.add_done_callback(_look_at_exception)
+        _kept_tasks(loop).add(task)
+        task.add_done_callback(_let_go)
 
     if home.is_here():
         start()
@@ -429,8 +427,9 @@ def _kept_tasks(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[None]]:
     return tasks
 
 
-def _look_at_exception(task: asyncio.Task[None]) -> None:
+def _let_go(task: asyncio.Task[None]) -> None:
     """Whatever a host task ends with has been recorded in its run; asyncio need not report it again."""
+    _kept_tasks(task.get_loop()).discard(task)
     if not task.cancelled():
         task.exception()
 
