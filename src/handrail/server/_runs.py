@@ -4,7 +4,7 @@ A request claims its run before anything waits, so that of two requests for one 
 once the head of its answer has been sent and its turn has come. Whoever reads it is counted: when the last one goes,
 the run is cancelled, or goes on unread; one that still waits is taken out of the line.
 
-No task stands by for any of this. A run tells its end through a waker of ours, which may be on any thread: bookkeeping
+No task stands by for any of this. A run tells its end through a callback, which may come on any thread: bookkeeping
 is done there, and what starts tasks (the next run in line, `on_finish`) on the event loop that served the request, in
 the context of that request, so that it is hosted where the run was.
 
@@ -18,6 +18,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import anyio
@@ -28,6 +29,7 @@ from handrail.events import RunEvent
 from handrail.run import Outcome, Run, RunDriver, Verdict, drive
 from handrail.run._loops import Home
 from handrail.run._outcome import error_line
+from handrail.run._settled import when_set
 from handrail.server._answers import Refused, not_found
 from handrail.server._calls import called
 from handrail.server._tape import Tape
@@ -49,11 +51,16 @@ _logger = logging.getLogger("handrail.server")
 
 
 class HeldRun:
-    """One run of the endpoint: what was asked, whose it is, and its tape. `run` is None until its turn has come."""
+    """One run of the endpoint: what was asked, whose it is, and its tape.
+
+    `run` is there while it is active: not before its turn has come, and not when it is over, since it holds every event
+    and the tape every frame. `status` is the run's, or "waiting".
+    """
 
     __slots__ = (
         "_context",
         "_launch",
+        "_status",
         "given",
         "home",
         "is_answered",
@@ -76,12 +83,21 @@ class HeldRun:
         """Whether the head of the answer has been sent."""
         self.readers = 0
         self.over_at = 0.0
+        self._status = "waiting"
         self._launch = launch
         self._context = contextvars.copy_context()
 
     @property
+    def status(self) -> str:
+        return self._status if self.run is None else self.run.status
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.status == "waiting"
+
+    @property
     def is_over(self) -> bool:
-        return self.run is not None and self.run.is_done
+        return self.status not in ("waiting", "running", "cancelling")
 
     def start(self) -> Run[RunEvent]:
         """The run, started; one that could not be is a failed one."""
@@ -102,6 +118,10 @@ class HeldRun:
         self.run = run
         self.tape.record(run)
         return run
+
+    def let_go(self) -> None:
+        """The run is over, and nobody needs its handle."""
+        self._status, self.run = self.status, None
 
     def host(self, body: Callable[[RunDriver[Any]], Any]) -> Run[Any]:
         """Run something of the endpoint's own beside it."""
@@ -162,19 +182,19 @@ class Runs:
         held.readers -= 1
         if held.readers or held.is_over:
             return
-        if held.run is None:
+        if held.is_waiting:
             self._forget(held)
             self._advance(held.given.thread_id)
-        elif self._on_disconnect == "cancel":
+        elif held.run is not None and self._on_disconnect == "cancel":
             held.run.cancel()
 
     def cancel(self, held: HeldRun) -> str:
         """Ask for the end of a run; gives its status. One that waits ends at once."""
-        if held.run is None:
-            self._watch(held, held.never_ran("cancelled"))
-        assert held.run is not None
-        held.run.cancel()
-        return held.run.status
+        if held.is_waiting:
+            self._started(held, held.never_ran("cancelled"))
+        if held.run is not None:
+            held.run.cancel()
+        return held.status
 
     def cancel_all(self) -> list[Run[Any]]:
         """Ask for the end of every run; gives those that were active."""
@@ -198,27 +218,26 @@ class Runs:
         """Start what can be started on a thread: with "queue" the first in line, else whatever has been answered."""
         line = [held for held in self._lines.get(thread_id, ()) if not held.is_over]
         for held in line[:1] if self._busy == "queue" else line:
-            if held.run is None and held.is_answered:
-                self._watch(held, held.start())
+            if held.is_waiting and held.is_answered:
+                self._started(held, held.start())
 
-    def _watch(self, held: HeldRun, run: Run[Any]) -> None:
-        waiters = run.result._waiters  # pyright: ignore[reportPrivateUsage]  # whoever waits here is no task
-        waiters.wakers[_End(self, held)] = True
-        if run.is_done:
-            waiters.wake_all()
+    def _started(self, held: HeldRun, run: Run[Any]) -> None:
+        when_set(run.result, partial(self._ended, held))
 
-    def over(self, held: HeldRun) -> None:
+    def _ended(self, held: HeldRun) -> None:
         """A run has its result; on whatever thread that is known."""
         self._leave_line(held)
         held.over_at = time.monotonic()
         self._over[held.given.run_id] = held
         self._drop_expired()
-        held.home.call(lambda: self._after(held))
+        held.home.call(partial(self._after, held))
 
     def _after(self, held: HeldRun) -> None:
         self._advance(held.given.thread_id)
-        if self._on_finish is not None and held.run is not None:
-            on_finish, outcome = self._on_finish, held.run.result.value
+        assert held.run is not None
+        outcome, on_finish = held.run.result.value, self._on_finish
+        held.let_go()
+        if on_finish is not None:
 
             async def tell(driver: RunDriver[Any]) -> None:
                 try:
@@ -252,16 +271,3 @@ class Runs:
             self._lines[thread_id] = line
         else:
             self._lines.pop(thread_id, None)
-
-
-class _End:
-    """The waker that a run finds when it has its result."""
-
-    __slots__ = ("_held", "_runs")
-
-    def __init__(self, runs: Runs, held: HeldRun) -> None:
-        self._runs = runs
-        self._held = held
-
-    def wake(self) -> None:
-        self._runs.over(self._held)

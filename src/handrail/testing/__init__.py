@@ -17,6 +17,7 @@ from handrail.testing._check_messages import check_messages
 from handrail.testing._check_run import check_run
 from handrail.testing._clock import FakeClock
 from handrail.testing._collect import Collected, collect
+from handrail.testing._pair import pair
 from handrail.testing._steps import (
     Gate,
     Step,
@@ -50,6 +51,7 @@ __all__ = [
     "fail",
     "finish",
     "gate",
+    "pair",
     "reasoning",
     "stall",
     "text",
