@@ -562,6 +562,27 @@ async def test_cancelled_by_the_caller_keeps_what_was_said() -> None:
     assert server.bodies[0].is_closed
 
 
+async def test_a_cancel_between_any_two_reads() -> None:
+    """P-74, P-43, P-45: what was read stands; behind the verdict it only ends the grace."""
+    stream = [STARTED, *SAID, *CALLED, FINISHED]
+    for place in range(len(stream) + 1):
+        held: list[AgentRun] = []
+        lines: list[Any] = [sse([payload]) for payload in stream]
+        lines.insert(place, lambda held=held: held[0].cancel())
+        server = serve(*lines, ends="never")
+        async with RunScope():
+            held.append(agent_of(server, close_grace=60).start(ASKED))
+            outcome = await held[0].result
+        run = held[0]
+        is_late = place == len(stream)
+        assert outcome.outcome == ("completed" if is_late else "cancelled")
+        assert run.report.failure == (None if is_late else "cancelled")
+        assert len(run.events.so_far()) == place
+        assert (outcome.pending_calls == ("c1",)) is is_late
+        assert server.bodies[0].is_closed
+        assert run.drained.is_set
+
+
 # -- failures of the client ------------------------------------------------------------------------------------------
 
 

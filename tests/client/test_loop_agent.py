@@ -15,7 +15,7 @@ from handrail import AgentRun, Loop, LoopAgent, LoopRun, RunScope, Tool, approve
 from handrail.errors import BackendError, LocalProtocolError, UsageError
 from handrail.run import RunDriver, Settled
 from handrail.run._settled import settle, when_set
-from handrail.testing import Gate, ScriptedBackend, call, fail, gate, reasoning, stall, text
+from handrail.testing import Gate, ScriptedBackend, call, cancel_everywhere, fail, gate, reasoning, stall, text
 
 ASKED = {
     "threadId": "t1",
@@ -192,6 +192,16 @@ async def test_drained_waits_for_the_loop() -> None:
         held.open()
         await run.drained
     assert watched.runs[0].drained.is_set
+
+
+async def test_cancelled_at_each_event() -> None:
+    """P-74, P-75: whatever the loop is doing, the run ends, drains and leaves nothing behind."""
+
+    def scenario() -> AgentRun:
+        loop = loop_of([reasoning("Hm."), text("Hi."), call("nap")], [gate(), text("Done.")], tools=[nap])
+        return LoopAgent(loop).start(ASKED)
+
+    assert await cancel_everywhere(scenario) == 17
 
 
 async def test_a_cancel_by_others() -> None:

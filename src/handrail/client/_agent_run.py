@@ -169,7 +169,9 @@ class AgentDriver(RunDriver[Event]):
     @property
     def is_reading(self) -> bool:
         """Whether there is anything left to read for; to be asked after each wait."""
-        return self._reading is not None and not self._reading.cancel_called and not self.inbound.is_over
+        if self.run.is_cancelled or self.inbound.is_over:
+            return False
+        return self._reading is not None and not self._reading.cancel_called
 
     def publish(self, events: Iterable[Event]) -> None:
         """Emit what the inbound checks let through; to be called with what `inbound` gives, at once."""
