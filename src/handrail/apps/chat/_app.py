@@ -20,6 +20,7 @@ from ag_ui.core import Event, Interrupt
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.widgets import Footer, Markdown, Static
 
 from handrail.agui._interrupts import Answer
@@ -356,8 +357,8 @@ class ChatApp(App[None]):
         self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
 
     def action_scroll(self, pages: int) -> None:
-        conversation = self.query_one(Conversation)
-        (conversation.scroll_page_up if pages < 0 else conversation.scroll_page_down)(animate=False)
+        scrolled = self.screen.query_one("#page, #conversation", VerticalScroll)
+        (scrolled.scroll_page_up if pages < 0 else scrolled.scroll_page_down)(animate=False)
 
     def action_follow(self) -> None:
         self.query_one(Conversation).follow()

@@ -41,8 +41,11 @@ class _Choices(Static, can_focus=True):
         self._redraw()
 
     def action_move(self, by: int) -> None:
-        here = -1 if self.chosen is None else self._words.index(self.chosen)
-        self.action_choose(self._words[max(0, here + by) % len(self._words)])
+        if self.chosen is None:
+            here = 0 if by > 0 else -1
+        else:
+            here = (self._words.index(self.chosen) + by) % len(self._words)
+        self.action_choose(self._words[here])
 
     def action_choose(self, word: Choice) -> None:
         self.focus()
