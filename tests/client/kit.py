@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ag_ui.core import BaseEvent, RunAgentInput
+from ag_ui.core import AssistantMessage, BaseEvent, Message, RunAgentInput, ToolMessage
 from tests.transcript.events import THREAD
 
 from handrail import AgentSession, RunParams, ToolCallPart, Transcript
@@ -105,3 +105,23 @@ def roles(transcript: Transcript) -> list[str]:
 
 def texts(transcript: Transcript) -> list[str]:
     return [message.text for message in transcript.messages]
+
+
+def violations(messages: Sequence[Message], open: Iterable[str] = ()) -> list[str]:
+    """What is wrong with a request's messages: every call but the open ones has exactly one answer, directly behind its
+    message (in any order there), ids are unique, and nothing answers a call that is not there."""
+    found: list[str] = []
+    due: set[str] = set()
+    may_wait = set(open)
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if message.tool_call_id not in due:
+                found.append(f"{message.id} answers {message.tool_call_id}, which is not due")
+            due.discard(message.tool_call_id)
+            continue
+        found.extend(f"{call_id} has no answer" for call_id in due - may_wait)
+        due = {call.id for call in (message.tool_calls or ())} if isinstance(message, AssistantMessage) else set()
+    found.extend(f"{call_id} has no answer" for call_id in due - may_wait)
+    ids_used = [message.id for message in messages]
+    found.extend(f"{name} is used twice" for name in set(ids_used) if ids_used.count(name) > 1)
+    return found
