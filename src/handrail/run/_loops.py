@@ -1,4 +1,4 @@
-"""Event loops: the one place that knows asyncio and trio by name.
+"""Event loops: the one place that knows asyncio by name.
 
 Everything else of the package waits through here. Three things are needed that no common library offers: to wake a
 task from any thread *without waiting* for it, to do so from a signal handler that interrupted the very loop it wakes,
@@ -13,8 +13,8 @@ meanwhile has nobody left to wake: that is no error.
 *Leaving.* A task that stops waiting (cancelled, timed out) makes its waker deaf; a `wake()` that is already under way
 finds it so and does nothing.
 
-*Trio* is looked up in `sys.modules` and never imported: where it was not imported nobody runs it. It is asked first,
-so that a trio loop run as a guest of asyncio counts as trio inside its tasks.
+*Trio* has the same things in `_trio`. It is asked first, so that a trio loop run as a guest of asyncio counts as trio
+inside its tasks.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from typing import Any, Protocol, Self
 
 import anyio
 import anyio.lowlevel
+
+from handrail.run._trio import TrioHome, TrioWaker, in_trio_run, in_trio_task, trio_cancelled
 
 __all__ = [
     "AsyncWaker",
@@ -112,42 +114,6 @@ class _AsyncioWaker:
             self._future.set_result(None)
 
 
-class _TrioWaker:
-    __slots__ = ("_done", "_task", "_token")
-
-    def __init__(self, lowlevel: Any) -> None:
-        self._token = lowlevel.current_trio_token()
-        self._task = lowlevel.current_task()
-        self._done = False
-
-    async def wait(self, timeout: float | None = None) -> None:
-        lowlevel = _trio_lowlevel()
-
-        def abort(_: object) -> object:
-            self._done = True
-            return lowlevel.Abort.SUCCEEDED
-
-        with anyio.move_on_after(timeout):
-            await lowlevel.wait_task_rescheduled(abort)
-
-    def wake(self) -> None:
-        lowlevel = _trio_lowlevel()
-        # A signal handler may have interrupted the waiting task on its way to sleep: it cannot be rescheduled yet.
-        if (
-            lowlevel.in_trio_task()
-            and lowlevel.current_trio_token() is self._token
-            and lowlevel.current_task() is not self._task
-        ):
-            self._set()
-        else:
-            _TrioHome(self._token).call(self._set)
-
-    def _set(self) -> None:
-        if not self._done:
-            self._done = True
-            _trio_lowlevel().reschedule(self._task)
-
-
 class _AsyncioHome:
     """Knows its loop weakly: a handle that is kept must not keep the loop of a run that was never ended."""
 
@@ -174,51 +140,18 @@ class _AsyncioHome:
             return
 
 
-class _TrioHome:
-    __slots__ = ("_token",)
-    name = "trio"
-
-    def __init__(self, token: Any) -> None:
-        self._token = token
-
-    def is_here(self) -> bool:
-        lowlevel = _trio_lowlevel()
-        return lowlevel.in_trio_run() and lowlevel.current_trio_token() is self._token
-
-    def call(self, fn: Callable[[], object]) -> None:
-        try:
-            self._token.run_sync_soon(fn)
-        except sys.modules["trio"].RunFinishedError:
-            return
-
-
-def _trio_lowlevel() -> Any:
-    """trio's lower level; None where trio was not imported, cannot be, or is just being imported by another thread."""
-    return getattr(sys.modules.get("trio"), "lowlevel", None)
-
-
-def _in_trio_run() -> bool:
-    lowlevel = None if "trio" not in sys.modules else _trio_lowlevel()
-    return lowlevel is not None and lowlevel.in_trio_run()
-
-
-def _in_trio_task() -> bool:
-    lowlevel = None if "trio" not in sys.modules else _trio_lowlevel()
-    return lowlevel is not None and lowlevel.in_trio_task()
-
-
 def current_home() -> Home | None:
     """The event loop that the calling thread is running, or None."""
-    if _in_trio_run() and (_in_trio_task() or asyncio._get_running_loop() is None):
-        return _TrioHome(_trio_lowlevel().current_trio_token())
+    if in_trio_run() and (in_trio_task() or asyncio._get_running_loop() is None):
+        return TrioHome()
     loop = asyncio._get_running_loop()
     return None if loop is None else _AsyncioHome(loop)
 
 
 def new_waker() -> AsyncWaker:
     """A waker for the calling task."""
-    if _in_trio_task():
-        return _TrioWaker(_trio_lowlevel())
+    if in_trio_task():
+        return TrioWaker()
     return _AsyncioWaker(asyncio.get_running_loop())
 
 
@@ -229,7 +162,7 @@ async def checkpoint() -> None:
 
 def cancelled_class() -> type[BaseException]:
     """What a cancellation looks like here; also known where no loop is running any more."""
-    return sys.modules["trio"].Cancelled if _in_trio_run() else asyncio.CancelledError
+    return trio_cancelled() if in_trio_run() else asyncio.CancelledError
 
 
 def is_cancelled_from_outside() -> bool:
@@ -359,7 +292,7 @@ class _GroupChildren:
 
 def children() -> Children:
     """For the calling task."""
-    return _GroupChildren() if _in_trio_run() else _AsyncioChildren()
+    return _GroupChildren() if in_trio_run() else _AsyncioChildren()
 
 
 def say_library(context: Context, library: str | None) -> None:
