@@ -6,7 +6,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PEERS  := .cache/peers
 
-.PHONY: demo test check quick bench fuzz format lint types floors clean
+.PHONY: demo test check quick bench docs fuzz format lint types floors clean
 
 demo: $(VENV)/installed            ## run the embedded agent: no key, no network
 	@$(VENV)/bin/handrail demo
@@ -34,6 +34,9 @@ floors: $(VENV)/installed-dev
 bench: $(VENV)/installed-dev       ## measure; prints a table
 	$(PY) -m benchmarks
 
+docs: $(VENV)/installed-docs       ## the documentation as a site, in site/
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+
 LONGER ?= 50
 fuzz: $(VENV)/installed-dev        ## the property tests, LONGER times as long as in `make test`
 	HANDRAIL_FUZZ=$(LONGER) $(PY) -m pytest -s --timeout 0 tests/agui/test_fuzz.py tests/agui/test_fuzz_budget.py tests/agui/test_schema.py
@@ -51,6 +54,10 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(PY) -m pip install --quiet --editable '.[all]' --group dev
 	@touch $@ $(VENV)/installed
+
+$(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(PY) -m pip install --quiet --group docs
+	@touch $@
 
 # Programs of others' making that tests run against. Without npm the tests that need them skip and say so.
 $(PEERS)/ready: Makefile

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
+import types
 from functools import cache
 from pathlib import Path
 
 import pytest
+from docs import tables
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(?:#[^)]*)?\)")
 TEST_NAME = re.compile(r"`(test_\w+)`")
+SAID = re.compile(r"^ *#> ?(.*)$", re.MULTILINE)
 
 
 def name_of(page: Path) -> str:
@@ -28,9 +32,24 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("page", "code", "line"), EXAMPLES)
-def test_every_example_runs(page: Path, code: str, line: int) -> None:
-    """Each on its own, as a reader would paste it; a traceback points into the page."""
-    exec(compile("\n" * line + code, str(page), "exec"), {"__name__": "__main__"})
+def test_every_example_runs(page: Path, code: str, line: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each on its own, as a reader would paste it, and it prints what it says (`#>`) where it says so.
+
+    One that awaits at its top level is run as a notebook runs a cell. A traceback points into the page.
+    """
+    compiled = compile("\n" * line + code, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    cell = types.FunctionType(compiled, {"__name__": "__main__"})()
+    if cell is not None:
+        asyncio.run(cell)
+    expected = SAID.findall(code)
+    if expected:
+        assert capsys.readouterr().out.splitlines() == expected
+
+
+@pytest.mark.parametrize("page", tables.PAGES, ids=name_of)
+def test_tables_of_the_code_are_as_the_code_has_them(page: Path) -> None:
+    """To write them anew: `python docs/tables.py`."""
+    assert tables.filled(page.read_text()) == page.read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -54,7 +73,12 @@ def test_the_first_example_is_short_and_needs_no_key() -> None:
 
 
 def test_every_guarantee_and_every_question_names_its_test() -> None:
-    for page, title in ((ROOT / "README.md", "guarantee"), (ROOT / "docs" / "spec-questions.md", "question")):
+    docs = ROOT / "docs"
+    for page, title in (
+        (ROOT / "README.md", "guarantee"),
+        (docs / "guarantees.md", "guarantee"),
+        (docs / "spec-questions.md", "question"),
+    ):
         rows = rows_of(page.read_text(), title)
         assert rows, f"{name_of(page)} has no table of {title}s"
         for row in rows:
