@@ -193,7 +193,7 @@ async def test_beside_a_question_what_nothing_holds_runs_at_once() -> None:
 
 
 async def test_a_released_call_is_executed_behind_a_finished_resume() -> None:
-    """S-65: held, neither denied nor abandoned, and still without a result."""
+    """S-65, S-69: held, neither denied nor abandoned, and still without a result; it is told where it came from."""
     made = session(
         [rs("r1"), call("c1", '{"x":1}', name="who"), asks("r1", question("i1", "c1"))],
         finished(),
@@ -203,11 +203,12 @@ async def test_a_released_call_is_executed_behind_a_finished_resume() -> None:
     await made.run(under("r1"))
     assert (await made.resume([approve("i1")])).ok
     assert len(made.script.inputs) == 3
-    assert answers(made.script.inputs[2])["c1"].content.startswith("who ")
+    assert answers(made.script.inputs[2])["c1"].content.endswith(" r1 False")
 
 
 def who(context: ToolContext, x: int) -> str:
-    return f"{context.name} {context.call_id} {context.arguments} {context.thread_id} {context.cancelled}"
+    given = (context.name, context.call_id, context.arguments, context.thread_id, context.run_id, context.cancelled)
+    return " ".join(map(str, given))
 
 
 @pytest.mark.parametrize("answer", [deny("i1", "too dear"), abandon("i1")])
@@ -327,7 +328,7 @@ async def test_what_a_tool_may_know() -> None:
     """S-69"""
     made = session([rs("r1"), call("c1", '{"x":1}', name="who"), rf("r1")], finished(), tools=[who])
     await made.run(under("r1"))
-    assert answers(made.script.inputs[1])["c1"].content == f'who c1 {{"x":1}} {THREAD} False'
+    assert answers(made.script.inputs[1])["c1"].content == f'who c1 {{"x":1}} {THREAD} r1 False'
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from ag_ui.core import (
     RunFinishedEvent,
     RunStartedEvent,
     ToolCall,
-    ToolCallStartEvent,
     ToolMessage,
 )
 
@@ -90,6 +89,11 @@ class Setting:
         if workshop is not None:
             self.workshops = [*(one for one in self.workshops if not one.run.drained.is_set), workshop]
 
+    def publish(self) -> None:
+        """A step is over: tell what it warned of, and what the screen shows now."""
+        self.ledger.tell()
+        self.observers.publish(self.ledger.transcript)
+
 
 class Exchange:
     """One call of `send`, `run` or `resume` while it has its turn."""
@@ -100,7 +104,6 @@ class Exchange:
         self._ledger = setting.ledger
         self._scope: anyio.CancelScope | None = None
         self._home: Home | None = None
-        self._run_ids: dict[str, str] = {}
         self._rounds = 0
         self._owes_a_round = False
         self.over: Settled[None] = Settled()
@@ -163,13 +166,15 @@ class Exchange:
             self._publish()
             return None
         self.adopt(request)
+        self._publish()
         return request
 
     def adopt(self, request: Request) -> None:
         """The request stands: it is history, whether or not it reaches the agent."""
-        self._ledger.run_ids[request.run_id] = False
-        self._ledger.adopt(request.made, request.turn)
-        self._publish()
+        with self._ledger.lock:
+            self._ledger.run_ids[request.run_id] = False
+            self._ledger.adopt(request.made, request.turn)
+            self.is_running = True
 
     # -- one run ---------------------------------------------------------------------------------------------------
 
@@ -177,16 +182,15 @@ class Exchange:
         """Have the agent answer one request; gives the calls that are now for this side to answer."""
         setting = self._setting
         run: Run[Event] | None = None
-        stream = AgentStream(self._ledger, request, fails_late=setting.fails_late, warn=setting.warn)
+        stream = AgentStream(self._ledger, request, fails_late=setting.fails_late)
         self._owes_a_round = False
-        self.is_running = True
         try:
             if self.is_stopped:
                 stream.fail(cancelled())
             else:
                 run = setting.agent.start(request.input)
                 setting.keep(run)
-                await self._read(run, stream, request)
+                await self._read(run, stream)
         except BaseException as error:
             is_cancel = isinstance(error, cancelled_class())
             was_cancelled = is_cancel and (self.is_stopped or is_cancelled_from_outside())
@@ -202,7 +206,7 @@ class Exchange:
             self._publish()
         return calls
 
-    async def _read(self, run: Run[Event], stream: AgentStream, request: Request) -> None:
+    async def _read(self, run: Run[Event], stream: AgentStream) -> None:
         """Take in what the agent says, to the end of the stream or of the grace behind a terminal event."""
         grace = getattr(self._setting.agent, "close_grace", DEFAULT_GRACE)
         hear: Callable[[WarningSink], object] | None = getattr(run, "on_warning", None)
@@ -211,7 +215,7 @@ class Exchange:
             hear(self._pass_on)
         with anyio.CancelScope() as reading:
             async for event in run.events:
-                self._take(event, stream, request)
+                self._take(event, stream)
                 if isinstance(event, RunStartedEvent | RunFinishedEvent | RunErrorEvent):
                     ends = anyio.current_time() + grace if stream.waits_for_more else float("inf")
                     reading.deadline = ends
@@ -221,11 +225,10 @@ class Exchange:
             elif hear is None and outcome.outcome == "failed":
                 self._warn("transport-after-end", f"after the end of the run: {outcome.error}")
 
-    def _take(self, event: Event, stream: AgentStream, request: Request) -> None:
-        if isinstance(event, ToolCallStartEvent):
-            self._run_ids.setdefault(event.tool_call_id, request.run_id)
-        if stream.take(event):
-            self._publish()
+    def _take(self, event: Event, stream: AgentStream) -> None:
+        is_folded = stream.take(event)
+        self._publish()
+        if is_folded:
             self._setting.observers.tell(event)
 
     def _pass_on(self, record: WarningRecord) -> None:
@@ -287,14 +290,12 @@ class Exchange:
         self._ledger.place_answers(calls)
 
     def run_id_of(self, call_id: str) -> str:
-        """The run id of the request that led to a call; for one of an earlier exchange, the last that was used."""
-        known = self._run_ids.get(call_id)
-        return next(reversed(self._ledger.run_ids)) if known is None else known
+        return self._ledger.run_id_of(call_id)
 
     # -- telling ---------------------------------------------------------------------------------------------------
 
     def _publish(self) -> None:
-        self._setting.observers.publish(self._ledger.transcript)
+        self._setting.publish()
 
     def _warn(self, code: str, message: str) -> None:
         self._setting.warn(WarningRecord(code, message))

@@ -1,8 +1,8 @@
 """What a session knows of its thread: the wire's messages, the screen, the questions, and what it did itself.
 
-Only whoever has the turn writes here; anybody may read at any time. The fold of the messages takes one caller at a
-time, so every step is one section under `lock`, and a reader in another thread sees the state between two steps.
-Nothing of the application's is called inside.
+Only whoever has the turn writes here; anybody may read at any time. Every step is one section under `lock`, so a reader
+in another thread sees the books between two steps and never in the middle of one. Nothing of the application's is
+called inside: warnings are noted, and told when the step is over.
 
 The shared state has one owner here, the reducer: the fold is given every event but those of the state.
 """
@@ -54,15 +54,18 @@ class Ledger:
         given = tuple(message.model_copy(deep=True) for message in messages)
         self.thread_id = thread_id
         self.lock = threading.RLock()
-        self.fold = Fold(given, warn=warn)
-        self.screen = TranscriptReducer(on_warning=warn)
+        self._warn = warn
+        self._noted: list[WarningRecord] = []
+        self.fold = Fold(given, warn=self.note)
+        self.screen = TranscriptReducer(on_warning=self.note)
         self.screen.restore(given, state)
         self.questions = Questions()
         self.run_ids: dict[str, bool] = {}
         self.pending_calls: tuple[str, ...] = ()
         self.unsent: dict[str, ToolMessage] = {}
+        self.led_to: dict[str, str] = {}
+        """The run ids of the requests that led to the calls which may still be executed."""
         self.exchange = 0
-        self._warn = warn
         self._new_id = new_id
         self._made_here: dict[str, ToolMessage] = {}
         self._reasons: dict[str, str] = {}
@@ -71,7 +74,8 @@ class Ledger:
 
     @property
     def transcript(self) -> Transcript:
-        return self.screen.transcript
+        with self.lock:
+            return self.screen.transcript
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -84,6 +88,10 @@ class Ledger:
         held, refused = self.questions.held, self.questions.refused
         with self.lock:
             return tuple(call for call in self.fold.unanswered if call.id not in held and call.id not in refused)
+
+    def run_id_of(self, call_id: str) -> str:
+        """The run id of the request that led to a call; where that is not known any more, the last that was used."""
+        return self.led_to.get(call_id) or next(reversed(self.run_ids))
 
     def history(self) -> tuple[tuple[Message, ...], tuple[ToolMessage, ...]]:
         """The messages of the next request, and the answers among them that had to be made for it (S-57)."""
@@ -103,6 +111,17 @@ class Ledger:
     def _reason_for(self, call_id: str) -> str:
         told = self.questions.refused.get(call_id) or self._reasons.get(call_id)
         return told or (NO_RESULT if call_id in self.pending_calls else RUN_ENDED)
+
+    # -- warnings --------------------------------------------------------------------------------------------------
+
+    def note(self, record: WarningRecord) -> None:
+        """Keep a warning until the step is over."""
+        self._noted.append(record)
+
+    def tell(self) -> None:
+        """The step is over: tell what it warned of. Not to be called under the lock."""
+        while self._noted:
+            self._warn(self._noted.pop(0))
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -142,7 +161,7 @@ class Ledger:
                 del self._made_here[call_id]
                 if self.unsent.pop(call_id, None) is not None:
                     words = f"the snapshot leaves out call {call_id}; its result {message.id} has nowhere to go"
-                    self._warn(WarningRecord("result-without-call", words))
+                    self.note(WarningRecord("result-without-call", words))
 
     # -- what this side does ---------------------------------------------------------------------------------------
 
@@ -158,16 +177,17 @@ class Ledger:
                 self._put(message, denied=refused)
                 self.screen.answer(message, denied=refused)
                 words = f"call {message.tool_call_id} had no answer; the request says: {message.content}"
-                self._warn(WarningRecord("call-repaired", words))
+                self.note(WarningRecord("call-repaired", words))
             if turn is not None:
                 self.fold.add(turn)
                 if self.screen.add_turn(turn) != turn.id:
                     words = f"the id {turn.id} of the turn is taken on screen; on the wire it stays"
-                    self._warn(WarningRecord("message-id-taken", words))
+                    self.note(WarningRecord("message-id-taken", words))
             self.unsent.clear()
             self._reasons.clear()
             self.pending_calls = ()
             self.questions.forget_answered()
+            self.led_to = {call: run_id for call, run_id in self.led_to.items() if call in self.questions.held}
 
     def start_tool(self, call_id: str) -> None:
         """A tool of this side is being run for a call."""
@@ -212,7 +232,7 @@ class Ledger:
     def restore(self, *, messages: Sequence[Message], transcript: Transcript, made_here: Collection[str]) -> None:
         """Take over what was kept of a thread; `made_here` are the calls that this side has answered."""
         with self.lock:
-            self.fold = Fold(messages, warn=self._warn)
+            self.fold = Fold(messages, warn=self.note)
             self.screen.load(transcript)
             self._made_here = {
                 message.tool_call_id: message

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mappin
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 from uuid import uuid4
 
 import anyio
@@ -19,6 +19,7 @@ from ag_ui.core import Event, Interrupt, Message, ResumeEntry, ToolMessage, User
 
 from handrail.agui._approvals import Ask, Given, as_answers
 from handrail.agui._warnings import WarningRecord, WarningSink
+from handrail.client._agent_run import LateRunError
 from handrail.client._blocking import block
 from handrail.client._dump import dumped, read_dump
 from handrail.client._exchange import Exchange, Setting
@@ -36,8 +37,6 @@ from handrail.tools import Tool, as_content, catalogue
 from handrail.transcript import RunState, Transcript
 
 __all__ = ["AgentSession"]
-
-LateRunError = Literal["stand", "fail"]
 
 _INTERRUPT_GRACE = 2.0
 """Seconds that a blocking call, interrupted from the keyboard, waits for its exchange to be recorded."""
@@ -157,12 +156,13 @@ class AgentSession:
         an exchange.
         """
         with self._between_exchanges("abandon_interrupts()"):
-            dropped = self._ledger.questions.abandon()
-            if dropped:
+            with self._ledger.lock:
+                dropped = self._ledger.questions.abandon()
                 self._ledger.hold()
+            if dropped:
                 named = ", ".join(interrupt.id for interrupt in dropped)
-                self._warn(WarningRecord("interrupts-abandoned", f"given up on this side only: {named}"))
-                self._observers.publish(self._ledger.transcript)
+                self._ledger.note(WarningRecord("interrupts-abandoned", f"given up on this side only: {named}"))
+                self._setting.publish()
             return dropped
 
     def answer_tool_call(self, call_id: str, value: Any, *, error: str | None = None) -> None:
@@ -179,7 +179,7 @@ class AgentSession:
             message = ToolMessage(id=self._setting.new_id(), tool_call_id=call_id, content=content, error=error)
             self._ledger.show_answer(message)
             self._ledger.place_answers([call_id])
-            self._observers.publish(self._ledger.transcript)
+            self._setting.publish()
 
     # -- values ----------------------------------------------------------------------------------------------------
 
@@ -206,13 +206,13 @@ class AgentSession:
     @property
     def state(self) -> Any:
         """The shared state, as the next request carries it. Assigning replaces it, between exchanges."""
-        return self._ledger.transcript.state
+        return self._observers.current.state
 
     @state.setter
     def state(self, value: Any) -> None:
         with self._between_exchanges("assigning `state`"):
             self._ledger.set_state(value)
-            self._observers.publish(self._ledger.transcript)
+            self._setting.publish()
 
     @property
     def pending_interrupts(self) -> tuple[Interrupt, ...]:
@@ -267,8 +267,9 @@ class AgentSession:
 
         A run in flight is kept as failed, with the answers that it carried still owed.
         """
-        exchange = self._exchange
-        return dumped(self._ledger, is_running=exchange is not None and exchange.is_running)
+        with self._ledger.lock:
+            exchange = self._exchange
+            return dumped(self._ledger, is_running=exchange is not None and exchange.is_running)
 
     @classmethod
     def load(

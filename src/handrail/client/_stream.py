@@ -30,7 +30,7 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 
-from handrail.agui._warnings import WarningRecord, WarningSink
+from handrail.agui._warnings import WarningRecord
 from handrail.client._ledger import Ledger
 from handrail.client._questions import LOST_CODES, legacy_questions
 from handrail.client._requests import Request
@@ -59,11 +59,10 @@ class AgentStream:
     `hears_warnings` is whether the agent's own run tells what happens behind the end of a run.
     """
 
-    def __init__(self, ledger: Ledger, request: Request, *, fails_late: bool, warn: WarningSink) -> None:
+    def __init__(self, ledger: Ledger, request: Request, *, fails_late: bool) -> None:
         self._ledger = ledger
         self._request = request
         self._fails_late = fails_late
-        self._tell = warn
         self._run_id: str | None = None
         self._calls: dict[str, None] = {}
         self._legacy: list[Any] = []
@@ -80,7 +79,23 @@ class AgentStream:
         return self.verdict is not None and not self._is_replay
 
     def take(self, event: Event) -> bool:
-        """Fold one event; False if it was dropped."""
+        """Fold one event, as one step; False if it was dropped."""
+        with self._ledger.lock:
+            return self._take(event)
+
+    def fail(self, state: Failed) -> None:
+        """The client found a failure, or somebody cancelled; nothing where the agent has had its say (S-18)."""
+        if self.verdict is None:
+            self._conclude(state)
+
+    def close(self) -> tuple[ToolCall, ...]:
+        """Nothing more will come: settle what had to wait for that, and give the calls that are now to be answered."""
+        with self._ledger.lock:
+            return self._close()
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def _take(self, event: Event) -> bool:
         if isinstance(event, RunStartedEvent):
             self._started(event)
         elif isinstance(event, RunErrorEvent):
@@ -92,18 +107,13 @@ class AgentStream:
         else:
             if isinstance(event, ToolCallStartEvent):
                 self._calls[event.tool_call_id] = None
+                self._ledger.led_to.setdefault(event.tool_call_id, self._request.run_id)
             elif isinstance(event, CustomEvent) and event.name == LEGACY_QUESTION:
                 self._legacy.append(event.value)
             self._ledger.apply(event)
         return True
 
-    def fail(self, state: Failed) -> None:
-        """The client found a failure, or somebody cancelled; nothing where the agent has had its say (S-18)."""
-        if self.verdict is None:
-            self._conclude(state)
-
-    def close(self) -> tuple[ToolCall, ...]:
-        """Nothing more will come: settle what had to wait for that, and give the calls that are now to be answered."""
+    def _close(self) -> tuple[ToolCall, ...]:
         ledger = self._ledger
         if self._retires_at_end and isinstance(self.verdict, Finished):
             ledger.questions.retire()
@@ -118,8 +128,6 @@ class AgentStream:
         calls = self._answerable()
         ledger.pending_calls = tuple(call.id for call in calls)
         return calls
-
-    # -- events ----------------------------------------------------------------------------------------------------
 
     def _started(self, event: RunStartedEvent) -> None:
         ledger = self._ledger
@@ -202,4 +210,4 @@ class AgentStream:
         return tuple(call for call in calls if call.id in self._listed or call.id not in self._calls)
 
     def _warn(self, code: str, message: str) -> None:
-        self._tell(WarningRecord(code, message))
+        self._ledger.note(WarningRecord(code, message))

@@ -71,27 +71,29 @@ class Wish:
         ledger, tools = setting.ledger, tuple(setting.registry.values())
         run_id = self.params.run_id or setting.new_id()
         request = build(ledger, tools, self.params, run_id, turn=self.turn, carried=carried, warn=setting.warn)
-        self._warn_of_declarations(setting)
-        if self.answers is not None:
-            ledger.questions.owe(self.answers, carried)
-            ledger.hold()
-            self._warn_of_reasons(setting, carried)
-        elif carried and ledger.questions.reached_the_agent:
-            named = ", ".join(entry.interrupt_id for entry in carried)
-            words = f"the answers to {named} go out again; a run that carried them had begun, and may have used them"
-            setting.warn(WarningRecord("answers-resent", words))
-        ledger.begin_exchange()
-        exchange.adopt(request)
+        with ledger.lock:
+            self._warn_of_declarations(setting)
+            if self.answers is not None:
+                ledger.questions.owe(self.answers, carried)
+                ledger.hold()
+                self._warn_of_reasons(setting, carried)
+            elif carried and ledger.questions.reached_the_agent:
+                named = ", ".join(entry.interrupt_id for entry in carried)
+                words = f"the answers to {named} go out again; a run that carried them had begun and may have used them"
+                ledger.note(WarningRecord("answers-resent", words))
+            ledger.begin_exchange()
+            exchange.adopt(request)
+        setting.publish()
         return request
 
     def _warn_of_declarations(self, setting: Setting) -> None:
         for name in (tool.name for tool in self.params.tools if tool.name in setting.registry):
             words = f"{name} is declared by the caller and by the session; the caller's declaration stands"
-            setting.warn(WarningRecord("duplicate-tool", words))
+            setting.ledger.note(WarningRecord("duplicate-tool", words))
 
     def _warn_of_reasons(self, setting: Setting, entries: tuple[ResumeEntry, ...]) -> None:
         for answer, entry in zip(self.answers or (), entries, strict=True):
             reason = unsent_reason(answer, entry)
             if reason is not None:
                 words = f"the question {entry.interrupt_id} takes no reason; not sent: {reason}"
-                setting.warn(WarningRecord("reason-not-sent", words))
+                setting.ledger.note(WarningRecord("reason-not-sent", words))
