@@ -2,9 +2,9 @@
 
 The quick pass is pydantic's, in compiled code: strict, nothing unknown, aliases only. What it lets through and the
 rules would not is null in an optional field, a constant left out, and in opaque data numbers and nesting that no other
-peer reads. So its event stands if every field that was given holds a string, a whole number or a flag, which is each
-delta of a stream; or if the text of the payload has none of all that in it. Everything else is walked by the table of
-shapes, which alone decides.
+peer reads. So its event stands if every field that was given can hold nothing but a string, a whole number or a flag
+and does not hold null, which is each delta of a stream; or if it is a patch of such values; or if the text of the
+payload has none of all that in it. Everything else is walked by the table of shapes, which alone decides.
 """
 
 from __future__ import annotations
@@ -12,29 +12,31 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any, cast
 
-from ag_ui.core import Event, MessagesSnapshotEvent, RunStartedEvent
+from ag_ui.core import ActivityDeltaEvent, Event, MessagesSnapshotEvent, RunStartedEvent, StateDeltaEvent
 from pydantic import TypeAdapter, ValidationError
 
 from handrail.agui._json import excerpt, is_doubtful
 from handrail.agui._shape_table import EVENT_SHAPES
-from handrail.agui._shapes import UNKNOWN, Choice, Constant, Malformed, Reading, Text
+from handrail.agui._shapes import UNKNOWN, Choice, Constant, Flag, Malformed, Reading, Text, Whole
 from handrail.agui._warnings import WarningRecord, WarningSink
 from handrail.errors import RemoteProtocolError
 
 __all__ = ["quick_event", "read_event"]
 
 _validate_json = TypeAdapter[Event](Event).validator.validate_json
-_PLAIN = frozenset({str, int, bool})
-_ALWAYS_PLAIN: dict[type, Set[str]] = {
+_PLAIN: dict[type, Set[str]] = {
     record.model: frozenset(
-        slot.name
-        for slot in record.fields.values()
-        if slot.required and isinstance(slot.shape, Text | Constant | Choice)
+        slot.name for slot in record.fields.values() if isinstance(slot.shape, Text | Constant | Choice | Whole | Flag)
     )
     for record in EVENT_SHAPES.values()
 }
+_NEEDED: dict[type, Set[str]] = {record.model: frozenset(record.required) for record in EVENT_SHAPES.values()}
+_PATCHES: dict[type, str] = {StateDeltaEvent: "delta", ActivityDeltaEvent: "patch"}
 _HOLD_CALLS = frozenset[type]({MessagesSnapshotEvent, RunStartedEvent})
 """Inside them is a constant that the quick pass would let be absent: `type` of a tool call."""
+
+_EXACT = 2**53
+"""Whole numbers beyond it are not the same to every reader."""
 
 
 def quick_event(payload: bytes) -> Event | None:
@@ -43,16 +45,21 @@ def quick_event(payload: bytes) -> Event | None:
         event: Event = _validate_json(payload, strict=True, extra="forbid", by_alias=True, by_name=False)
     except ValidationError:
         return None
-    kind = type(event)
-    given, always = event.__pydantic_fields_set__, _ALWAYS_PLAIN[kind]
-    if given == always:
-        return event
-    if not given > always:
+    kind: type[Any] = type(event)
+    given = event.__pydantic_fields_set__
+    if not given >= _NEEDED[kind]:
         return None
-    values = event.__dict__
-    if all(type(values[name]) in _PLAIN for name in given - always):
+    if given <= _PLAIN[kind] and (given == _NEEDED[kind] or None not in map(event.__dict__.get, given)):
+        return event
+    if kind in _PATCHES and given == _NEEDED[kind] and all(map(_is_plain, event.__dict__[_PATCHES[kind]])):
         return event
     return None if kind in _HOLD_CALLS or b"null" in payload or is_doubtful(payload) else event
+
+
+def _is_plain(operation: Any) -> bool:
+    """Whether the value of a patch operation, if it has one, is the same to whoever reads it."""
+    value = operation.__dict__.get("value")
+    return value is None or isinstance(value, (str, bool)) or (isinstance(value, int) and -_EXACT <= value <= _EXACT)
 
 
 def read_event(payload: dict[str, Any], warn: WarningSink, *, null_is_absent: bool = False) -> Event | None:
