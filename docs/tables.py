@@ -38,6 +38,11 @@ _ASKED = {
     "begin_work": "`begin_work()`",
     "end_work": "`end_work()`",
 }
+_STANDING: dict[verify._Standing, str] = {
+    "open": "the item is open",
+    "closed": "it is not open",
+    "ended": "it has ended, and opens once only",
+}
 
 
 def filled(text: str) -> str:
@@ -82,9 +87,8 @@ def _brackets() -> str:
 
 def _moves() -> str:
     table = verify._BRACKET_TABLE
-    standings = get_args(verify._Standing)
-    rows = ((move, *("refused" if table[move][at] else "taken" for at in standings)) for move in table)
-    return _table(["event", *(f"the item is {at}" for at in standings)], rows)
+    rows = ((move, *("refused" if table[move][at] else "taken" for at in _STANDING)) for move in table)
+    return _table(["an event that makes it", *_STANDING.values()], rows)
 
 
 def _wire_name(event: type) -> str:
