@@ -79,6 +79,13 @@ async def test_initial_messages_begin_the_history() -> None:
     assert ids(begun.script.inputs[0]) == ["u0", "a0", "tool(c0)", "u1"]
 
 
+def test_initial_messages_are_messages() -> None:
+    """S-2: of ag_ui, or in the wire's form; anything else is refused."""
+    assert session(messages=[{"role": "user", "id": "u0", "content": "hi"}]).messages == (said("u0", "hi"),)
+    with pytest.raises(TypeError):
+        session(messages=["hi", 5])
+
+
 async def test_state_is_what_the_next_request_carries() -> None:
     """S-3, S-53: None means {}; assigning replaces it; a delta applies to what was sent."""
     made = session([rs(R), rf(R)], [rs(R), ss({"n": 2}), rf(R)], [rs(R), rf(R)])

@@ -28,6 +28,7 @@ from ag_ui.core import (
 from handrail.agui._fold import Fold
 from handrail.agui._warnings import WarningRecord, WarningSink
 from handrail.client._questions import Questions
+from handrail.messages import as_messages
 from handrail.transcript import Failed, Finished, Transcript, TranscriptReducer
 
 __all__ = ["NO_RESULT", "RUN_ENDED", "STOPPED", "Ledger"]
@@ -51,7 +52,8 @@ class Ledger:
         warn: WarningSink,
         new_id: Callable[[], str],
     ) -> None:
-        given = tuple(message.model_copy(deep=True) for message in messages)
+        begun = tuple(messages)
+        given = [message.model_copy(deep=True) for message in as_messages(begun)] if begun else []
         self.thread_id = thread_id
         self.lock = threading.RLock()
         self._warn = warn
