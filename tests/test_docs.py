@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from docs import tables
+from docs import hooks, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -63,6 +63,17 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         named = TEST_NAME.fullmatch(text)
         if named:
             assert named[1] in functions_of(path), f"{name_of(page)} names {named[1]}, which is not in {target}"
+
+
+def test_links_that_leave_the_docs_do_not_break_the_site() -> None:
+    page = "[`test_a`](../tests/test_a.py), [changes](../CHANGELOG.md), [why](decisions/README.md#why)"
+    there = hooks.on_page_markdown(page, config={"repo_url": "https://example.org/handrail/"})
+    blob = "https://example.org/handrail/blob/main"
+    assert (
+        there == f"[`test_a`]({blob}/tests/test_a.py), [changes]({blob}/CHANGELOG.md), [why](decisions/README.md#why)"
+    )
+    nowhere = hooks.on_page_markdown(page, config={"repo_url": None})
+    assert nowhere == "`test_a`, changes, [why](decisions/README.md#why)"
 
 
 def test_the_first_example_is_short_and_needs_no_key() -> None:
