@@ -330,3 +330,19 @@ async def test_cancel_is_quick_wherever_the_body_waits() -> None:
             events: list[Any] = await listed(run.events)
             await turns()
             assert len(run.events.so_far()) == len(events)
+
+
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError(), SystemExit(1), GeneratorExit()], ids=lambda e: type(e).__name__
+)
+def test_cancel_never_raises_whatever_its_hook_raises(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    """R-60, R-62: to the logger, and nowhere else; also what is no `Exception`."""
+
+    def hook() -> None:
+        raise error
+
+    driver: RunDriver[Said] = RunDriver(on_cancel=hook)
+    driver.run.cancel()
+    assert driver.run.is_cancelled
+    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [error]
+    driver.finish(Completed())

@@ -6,9 +6,11 @@ import asyncio
 import gc
 import inspect
 import threading
+import types
 import typing
 import warnings
 import weakref
+from typing import Any
 
 import anyio
 import pytest
@@ -16,7 +18,7 @@ import trio
 
 import handrail.run
 from handrail.errors import UsageError
-from handrail.run import Outcome, Run, RunDriver, Settled
+from handrail.run import Outcome, Run, RunDriver, RunScope, Settled, drive
 
 from ._kit import PATIENCE, Completed, Crew, Said, check_order, child, elsewhere, listed, soon, turns
 
@@ -392,3 +394,36 @@ def test_collecting_run_and_reader_stops_nothing() -> None:
     assert driver.run.status == "running"
     driver.finish(Completed())
     assert len(driver.run.events.so_far()) == 3
+
+
+class Wordless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("nothing to say")
+
+
+async def test_an_exception_that_cannot_say_what_it_is_still_fails_its_run() -> None:
+    """R-20, R-86: failed, with the class as the error."""
+
+    async def body(driver: RunDriver[Said]) -> None:
+        raise Wordless
+
+    async with RunScope():
+        outcome = await drive(body).result
+    assert (outcome.outcome, outcome.error) == ("failed", "Wordless")
+
+
+def test_only_a_method_of_the_class_stamps() -> None:
+    """R-40, R-80: data of that name, and objects that answer to every name, are published as they are."""
+
+    class Letter:
+        stamped = True
+
+    class Mapped(dict[str, Any]):
+        def __getattr__(self, name: str) -> Any:
+            return self[name]
+
+    driver: RunDriver[Any] = RunDriver(verdict=lambda event: None)
+    events = [Letter(), Mapped(a=1), types.SimpleNamespace(), types.SimpleNamespace(stamped=lambda *_: "other")]
+    assert [driver.emit(event) for event in events] == [True] * 4
+    assert all(got is event for got, event in zip(driver.run.events.so_far(), events, strict=True))
+    driver.finish(None, outcome="completed")

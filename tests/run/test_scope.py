@@ -353,3 +353,38 @@ async def test_a_run_in_a_scope_can_be_watched_from_a_thread() -> None:
         texts = (await soon(start_thread(lambda: [event.text for event in run.events]))).unwrap()
     assert texts == ["a", "b", "c", "end"]
     assert elsewhere(run.result.wait).ok
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), SystemExit(3), KeyboardInterrupt()], ids=lambda e: type(e).__name__)
+async def test_what_the_body_raises_comes_out_as_it_is(error: BaseException) -> None:
+    """R-94: not in an exception group, so that `sys.exit(3)` in a scope still exits with 3."""
+    with pytest.raises(type(error)) as caught:
+        async with RunScope():
+            run = drive(endless)
+            await turns()
+            raise error
+    assert caught.value is error
+    assert run.result.value.outcome == "cancelled"
+    assert run.drained.is_set
+
+
+async def test_a_scope_that_was_left_does_not_hide_the_one_round_it() -> None:
+    """Section 8, R-94: a task that was started in the inner scope goes on in the outer one."""
+    may_go = anyio.Event()
+    runs: list[Run[Said]] = []
+
+    async def body(driver: RunDriver[Said]) -> None:
+        driver.finish(Completed())
+
+    async def later() -> None:
+        await may_go.wait()
+        runs.append(drive(body))
+
+    async with RunScope():
+        async with anyio.create_task_group() as group:
+            async with RunScope():
+                group.start_soon(later)
+                await turns()
+            may_go.set()
+        assert runs
+    assert runs[0].drained.is_set

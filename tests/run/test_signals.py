@@ -12,7 +12,7 @@ import dis
 import sys
 import time
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import anyio
@@ -29,8 +29,15 @@ COLLECTS = ("BUILD_", "LIST_", "DICT_", "MAP_")
 """Where the collector may run, and with it a finaliser, until Python 3.12."""
 
 
+_TRACED: set[CodeType] = set()
+
+
 class Interrupting:
-    """Calls `handler` once, at the n-th place; `fired` says whether there was one."""
+    """Calls `handler` once, at the n-th place; `fired` says whether there was one.
+
+    `is_warm` says whether every function that came by had been traced before: if not, the same place is to be tried
+    again.
+    """
 
     def __init__(self, place: int, handler: Callable[[], object]) -> None:
         self.left = place
@@ -38,6 +45,7 @@ class Interrupting:
         self.fired = False
         self._looking: dict[FrameType, bool] = {}
         self._codes: dict[Any, set[int]] = {}
+        self.is_warm = True
 
     def run(self, act: Callable[[], object]) -> object:
         before = sys.gettrace()
@@ -50,6 +58,9 @@ class Interrupting:
     def enter(self, frame: FrameType, kind: str, _arg: object) -> Any:
         if not frame.f_globals.get("__name__", "").startswith("handrail.run"):
             return None
+        if frame.f_code not in _TRACED:  # CPython 3.12 and 3.13 report no steps of a function's first traced call
+            _TRACED.add(frame.f_code)
+            self.is_warm = False
         frame.f_trace_opcodes = True
         return self._step
 
@@ -150,8 +161,10 @@ def everywhere(scenario: Callable[[Scene], None], handler: Callable[[Scene], Cal
         interruption = Interrupting(place, handler(scene))
         interruption.run(lambda scene=scene: scenario(scene))
         scene.check()
-        if not interruption.fired:
+        if not interruption.fired and interruption.is_warm:
             return place
+        if not interruption.fired:
+            continue
         place += 1
 
 
@@ -213,8 +226,10 @@ def test_a_finish_from_a_finaliser_at_every_place() -> None:
         interruption = Interrupting(place, dying)
         won = interruption.run(outer)
         scene.check()
-        if not interruption.fired:
+        if not interruption.fired and interruption.is_warm:
             break
+        if not interruption.fired:
+            continue
         assert sorted([won, answers[0]]) == [False, True]
         assert answers[1] is False
         assert scene.run.result.value.final == ("outer" if won else "inner")
@@ -236,8 +251,10 @@ def test_an_emit_from_a_finaliser_at_every_place() -> None:
         interruption = Interrupting(place, dying)
         interruption.run(lambda scene=scene: emit_and_finish(scene))
         scene.check()
-        if not interruption.fired:
+        if not interruption.fired and interruption.is_warm:
             break
+        if not interruption.fired:
+            continue
         assert [event.text for event in scene.run.events].count("inner") == answers.count(True)
         accepted, refused, place = accepted + answers.count(True), refused + answers.count(False), place + 1
     assert accepted
@@ -263,8 +280,10 @@ def test_an_interrupt_at_every_place_of_an_emit() -> None:
         scene.run.cancel()
         scene.driver.finish(Completed())
         scene.check()
-        if not interruption.fired:
+        if not interruption.fired and interruption.is_warm:
             break
+        if not interruption.fired:
+            continue
         place += 1
     assert place > 3
 
@@ -295,8 +314,10 @@ def test_a_waiter_is_not_left_behind_wherever_waking_is_interrupted() -> None:
         for said in (2, 3):  # noqa: B007 - the thread looks at it
             waiters.wake_all()
         crew.join()
-        if not interruption.fired:
+        if not interruption.fired and interruption.is_warm:
             break
+        if not interruption.fired:
+            continue
         place += 1
     assert place > 3
 
@@ -330,7 +351,7 @@ def test_a_value_set_at_every_place_of_a_wait(library: str) -> None:
                     assert await settled == 1
                 finally:
                     sys.settrace(None)
-        return interruption.fired
+        return interruption.fired or not interruption.is_warm
 
     async def main() -> int:
         place = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import gc
 import logging
@@ -315,3 +316,30 @@ def test_threads_of_subscriptions_end_with_the_run() -> None:
     for thread in left:
         thread.join(0.2)
     assert sum(thread.is_alive() for thread in left) <= 10
+
+
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError(), KeyboardInterrupt(), SystemExit(1)], ids=lambda e: type(e).__name__
+)
+def test_what_is_no_exception_costs_a_callback_one_event_too(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R-49: the next event is delivered, whatever was raised on this one."""
+    driver: RunDriver[Said] = RunDriver()
+    got: list[str] = []
+    done = threading.Event()
+
+    def callback(event: Said) -> None:
+        got.append(event.text)
+        if event.text == "end":
+            done.set()
+        elif event.text == "a":
+            raise error
+
+    driver.emit(Said("a"))
+    driver.emit(Said("b"))
+    driver.run.events.subscribe(callback)
+    driver.finish(Completed("end"))
+    assert done.wait(PATIENCE)
+    assert got == ["a", "b", "end"]
+    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [error]

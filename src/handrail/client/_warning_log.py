@@ -73,5 +73,7 @@ def _log(record: WarningRecord) -> None:
 def _hand(record: WarningRecord, sink: WarningSink) -> None:
     try:
         sink(record)
-    except Exception:  # whoever listens is not to change how a run goes
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # whoever listens is not to change how a run goes, and cancels nobody
         _logger.exception("a sink for warnings raised on %s", record.code)

@@ -27,7 +27,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from handrail.errors import UsageError
 from handrail.run._lifecycle import TABLE, Do, Phase
@@ -35,7 +35,7 @@ from handrail.run._log import Log
 from handrail.run._outcome import Outcome, Verdict
 from handrail.run._settled import Place, Settled, put, wake
 
-__all__ = ["Core", "Driver", "Section", "verdict_of"]
+__all__ = ["Core", "Driver", "Section", "traits_of"]
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -61,10 +61,19 @@ class Section:
         self.paired = paired
 
 
-def verdict_of(event: object) -> Verdict | None:
-    """What an event's class says of how it ends a run; a field of that name says nothing."""
-    ends = getattr(type(event), "ends", None)
-    return ends if isinstance(ends, str) else None  # pyright: ignore[reportReturnType]  # `finish` judges the string
+class Traits(NamedTuple):
+    """What the class of an event says to a run; a field of one of these names says nothing."""
+
+    ends: Verdict | None
+    is_stamped: bool
+
+
+def traits_of(kind: type) -> Traits:
+    ends = getattr(kind, "ends", None)
+    return Traits(
+        ends=ends if isinstance(ends, str) else None,  # pyright: ignore[reportArgumentType]  # `finish` judges the string
+        is_stamped=callable(getattr(kind, "stamped", None)),
+    )
 
 
 def _not_to_emit(event: object) -> UsageError:
@@ -81,7 +90,7 @@ class Core(Generic[E]):
         "_later",
         "_lock",
         "_row",
-        "_unstamped",
+        "_traits",
         "cancellation",
         "drained",
         "driver",
@@ -106,7 +115,7 @@ class Core(Generic[E]):
         self.ended: Verdict | None = None
         self.driver: weakref.ref[Driver] | None = None
         self._row = TABLE[Phase.RUNNING]
-        self._unstamped: set[type] = set()  # classes without it: to look again costs a pydantic model 5 us
+        self._traits: dict[type, Traits] = {}  # to look at the class of a pydantic model for each event costs 5 us
         self._lock = threading.RLock()
         self._inside = False
         self._closing = False
@@ -165,9 +174,8 @@ class Core(Generic[E]):
     def emit(self, event: E) -> bool:
         """`_decide` written out: this is the one ask that comes once per token."""
         verdict = self.verdict
-        ends = getattr(type(event), "ends", None) if verdict is None else verdict(event)
-        if ends is not None and verdict is None:
-            ends = verdict_of(event)
+        traits = self._traits.get(type(event)) or self._traits_of(event)
+        ends = traits.ends if verdict is None else verdict(event)
         log = self.log
         behind: list[Callable[[], object]] | None = None
         try:
@@ -178,14 +186,8 @@ class Core(Generic[E]):
                 try:
                     cell = self._row.emit if ends is None else self._row.emit_terminal
                     if cell.do is _APPEND:
-                        items, kind = log.items, type(event)
-                        if kind in self._unstamped:
-                            items.append(event)
-                        elif (stamped := getattr(event, "stamped", None)) is not None:
-                            items.append(stamped(self.id, len(items)))
-                        else:
-                            self._unstamped.add(kind)
-                            items.append(event)
+                        items = log.items
+                        items.append(cast("Any", event).stamped(self.id, len(items)) if traits.is_stamped else event)
                     elif cell.do is Do.REFUSE:
                         raise _not_to_emit(event)
                 finally:
@@ -212,9 +214,16 @@ class Core(Generic[E]):
         if self._row.emit.do is _APPEND:
             self.log.items.append(self._stamp(event))
 
+    def _traits_of(self, event: E) -> Traits:
+        kind = type(event)
+        if kind not in self._traits:
+            self._traits[kind] = traits_of(kind)
+        return self._traits[kind]
+
     def _stamp(self, event: E) -> E:
-        stamped: Callable[[str, int], E] | None = getattr(event, "stamped", None)
-        return event if stamped is None else stamped(self.id, len(self.log.items))
+        if not self._traits_of(event).is_stamped:
+            return event
+        return cast("Any", event).stamped(self.id, len(self.log.items))
 
     def finish(self, terminal: E | None, outcome: Outcome) -> bool:
         closed = self._decide(lambda: self._close(terminal, outcome), self._is_open_still(), closes=True)
@@ -270,7 +279,9 @@ class Core(Generic[E]):
             return
         try:
             hook()
-        except Exception:  # whoever cancels is not to blame for the driver's hook
+        except KeyboardInterrupt:  # Ctrl-C, and not the hook's
+            raise
+        except BaseException:  # whoever cancels is not to blame for the driver's hook
             _logger.exception("run %s: the on_cancel hook raised", self.id)
 
     def begin(self, section: Section) -> bool:

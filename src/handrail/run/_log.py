@@ -129,7 +129,9 @@ class _Subscription(Generic[E]):
                 if self._ended:
                     return
                 callback(event)
-            except Exception:  # whatever a callback raises costs it this one event
+            except (
+                BaseException
+            ):  # whatever a callback raises costs it this one event; nothing else runs on this thread
                 _logger.exception("a subscriber raised; it loses this event and gets the next")
 
     def end(self) -> None:

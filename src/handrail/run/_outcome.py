@@ -123,5 +123,8 @@ def plain(value: Any) -> Any:
 def error_line(error: BaseException) -> str:
     """An exception as the error of an outcome: its class, and the first line of its text."""
     name = type(error).__name__
-    lines = str(error).strip().splitlines()
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # an exception that cannot say what it is still ends the run it ended
+        lines = []
     return f"{name}: {lines[0].rstrip()}" if lines else name

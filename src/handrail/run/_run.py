@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from handrail.errors import UsageError
-from handrail.run._core import Core, Section, verdict_of
+from handrail.run._core import Core, Section, traits_of
 from handrail.run._log import EventStream
 from handrail.run._loops import Home, current_home
 from handrail.run._outcome import REASONS, VERDICTS, Outcome, Verdict
@@ -226,7 +226,7 @@ class RunDriver(Generic[E]):
         if outcome is not None:
             raise UsageError("the outcome follows from the terminal event; leave out `outcome`, or finish(None, ...)")
         judge = self._core.verdict
-        verdict = verdict_of(terminal) if judge is None else judge(terminal)
+        verdict = traits_of(type(terminal)).ends if judge is None else judge(terminal)
         if verdict is not None and verdict not in VERDICTS:
             raise UsageError(f"a terminal event ends a run as {', '.join(VERDICTS)}, not {verdict!r}")
         return verdict

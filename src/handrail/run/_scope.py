@@ -27,6 +27,9 @@ __all__ = ["RunScope", "current_scope"]
 
 _current: ContextVar[RunScope | None] = ContextVar("handrail_run_scope", default=None)
 
+_OWN = (Exception, KeyboardInterrupt, SystemExit)
+"""What a body raises itself. A cancellation is the task group's to judge."""
+
 
 class RunScope:
     """`async with RunScope():` hosts the runs that are started inside; works on asyncio and trio, and trio needs it.
@@ -60,13 +63,13 @@ class RunScope:
             for driver in tuple(self._drivers):
                 driver.run.cancel()
         try:
-            if isinstance(error, Exception):  # the body's own: it goes on as it is, not in an exception group
+            if isinstance(error, _OWN):  # it goes on as it is, not in an exception group
                 self._group.cancel_scope.cancel()
                 await self._group.__aexit__(None, None, None)
                 return None
             return await self._group.__aexit__(kind, error, traceback)
         finally:
-            self._group = self._home = self._outer = None
+            self._group = self._home = None
             while self._drivers:  # tasks that were cancelled before their first step
                 _, never_began = self._drivers.popitem()
                 never_began()
