@@ -1,4 +1,4 @@
-"""The command line: `handrail run`, `demo`, `chat`, `record`, `replay` and `check`.
+"""The command line: `handrail run`, `demo`, `chat`, `serve`, `record`, `replay` and `check`.
 
 A command's own module is imported when the command runs, so that `--help` and a mistyped option answer at once. Exit
 codes are those of the run (0 completed, 1 failed, 130 cancelled), and 2 for a command that cannot be carried out.
@@ -101,6 +101,29 @@ def check(
         from handrail.apps._check import check
 
         return check(file, as_json=as_json)
+
+    raise typer.Exit(exit_code(command, debug))
+
+
+@app.command()
+def serve(
+    target: Annotated[
+        str, typer.Argument(metavar="MODULE:LOOP", help="A Loop, a function that returns one, or an app.")
+    ],
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0, max=65535)] = 8000,
+    path: Annotated[str, typer.Option(help="Where the agent is.")] = "/",
+    debug: Debug = False,
+) -> None:
+    """Serve a loop as an AG-UI agent. Ctrl-C stops: active runs are cancelled, and their clients are told so.
+
+    Exits with 0 when it was stopped, 2 when it could not start.
+    """
+
+    def command() -> int:
+        from handrail.apps._serve import serve
+
+        return serve(target, host=host, port=port, path=path)
 
     raise typer.Exit(exit_code(command, debug))
 

@@ -157,6 +157,11 @@ class AguiApp:
         self._error_text = error_text
         self._on_warning = on_warning
 
+    @property
+    def has_authority(self) -> bool:
+        """Whether anybody asks who may."""
+        return self._authorize is not None
+
     def cancel_all(self) -> None:
         """Ask for the end of every run; their streams end with it. Any thread, and signal handlers."""
         self._runs.cancel_all()

@@ -1,0 +1,106 @@
+"""`handrail serve`: a person's loop as an AG-UI endpoint, on this machine unless they say otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+import sys
+from types import FrameType
+from typing import Any
+
+from handrail.apps._load import load
+from handrail.errors import UsageError
+from handrail.server import AguiApp, agui_app
+from handrail.server._answers import not_found, send_refusal
+from handrail.server._asgi import Receive, Scope, Send
+
+try:
+    import uvicorn
+except ModuleNotFoundError as missing:
+    raise UsageError(f"handrail serve needs {missing.name}: pip install 'handrail[server]'.") from missing
+
+__all__ = ["serve"]
+
+
+def serve(target: str, *, host: str, port: int, path: str) -> int:
+    """Serve what `target` names until the process is told to stop; the exit code is 0 then.
+
+    Runs that are active at that moment are cancelled, and their clients are told so. Raises `UsageError` for a target
+    that is no loop and for an address that cannot be had.
+    """
+    app = _app(target)
+    place = f"/{path.strip('/')}"
+    with _listening(host, port) as listener:
+        where = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}{place}"
+        is_open = not _is_this_machine(host) and not app.has_authority
+        config = uvicorn.Config(_At(place, app), log_level="warning", lifespan="on", ws="none")
+        with contextlib.suppress(KeyboardInterrupt):
+            _Server(config, app, f"{target} is served at {where}. Ctrl-C stops.", is_open).run(sockets=[listener])
+    return 0
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is up, and ends its streams when it is told to stop; it would wait for ever."""
+
+    def __init__(self, config: uvicorn.Config, app: AguiApp, greeting: str, is_open: bool) -> None:
+        super().__init__(config)
+        self._app = app
+        self._greeting = greeting
+        self._is_open = is_open
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._is_open:
+            print("Whoever reaches this address may start runs, and read and stop any.", file=sys.stderr)
+        print(self._greeting, flush=True)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._app.cancel_all()
+
+
+class _At:
+    """An app at a path, and nothing elsewhere but the answer whether the server is well."""
+
+    def __init__(self, path: str, app: AguiApp) -> None:
+        self._root = path.rstrip("/")
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] != "/healthz":
+            if not f"{scope['path']}/".startswith(f"{self._root}/"):
+                await send_refusal(send, not_found(), [])
+                return
+            scope = {**scope, "root_path": self._root}
+        await self._app(scope, receive, send)
+
+
+def _app(target: str) -> AguiApp:
+    found: Any = load(target)
+    if ":" not in target:
+        if not hasattr(found, "loop"):
+            raise UsageError(f"The module {target!r} has no `loop`; name what to serve, as in {target}:NAME.")
+        found = found.loop
+    if isinstance(found, AguiApp):
+        return found
+    try:
+        return agui_app(found)
+    except TypeError as refusal:
+        raise UsageError(f"{target!r} is no loop, nor a function that returns one, nor an agui_app.") from refusal
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        why = error.strerror or error
+        raise UsageError(f"Cannot listen at {host}, port {port}: {why}. Choose others with --host, --port.") from error
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
