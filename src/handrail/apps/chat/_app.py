@@ -4,8 +4,8 @@ Everything about the conversation is asked of the session: what is drawn is its 
 pending ones, a retry is its `run()`. The app itself keeps only what a person did and the session does not know: the
 messages that wait, the consents that its tools wait for, and when the exchange began.
 
-Drawing has its own pace. The session publishes with every event; the screen takes the latest transcript some twenty
-times a second, so that keys are answered in between, however fast the agent is.
+Drawing has its own pace. The session publishes with every event; the screen takes the latest transcript at most twenty
+times a second, and rests for twice as long as drawing took, so that keys are answered however fast the agent is.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.css.query import NoMatches
+from textual.widget import MountError
 from textual.widgets import Footer, Markdown, Static
 
 from handrail.agui._interrupts import Answer
@@ -70,6 +72,11 @@ class ChatApp(App[None]):
         super().__init__()
         self._agent = agent
         self._name = one_line(clipped(title, 60))
+        self._conversation = Conversation()
+        self._questions = Questions()
+        self._queue = Static(markup=False, id="waiting")
+        self._status = Static(markup=False, id="status")
+        self._composer = Composer()
         self._tools = tools
         self._opening = opening
         self._waiting: deque[str] = deque()
@@ -84,16 +91,16 @@ class ChatApp(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(f"handrail chat · {self._name}", markup=False, id="title")
-        yield Conversation()
-        yield Questions()
-        yield Static(markup=False, id="waiting")
-        yield Static(markup=False, id="status")
-        yield Composer()
+        yield self._conversation
+        yield self._questions
+        yield self._queue
+        yield self._status
+        yield self._composer
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
-        self.query_one(Composer).focus()
-        self.set_interval(_BETWEEN_LOOKS, self._look)
+        self._composer.focus()
+        self._status.set_interval(_BETWEEN_LOOKS, self._look)
         self._look()
         self._begin_drawing()
         if self._opening is not None:
@@ -108,24 +115,27 @@ class ChatApp(App[None]):
         self.run_worker(self._draw(self.session, self._sheet), group="drawing", exclusive=True)
 
     async def _draw(self, session: AgentSession, sheet: Sheet) -> None:
-        conversation = self.query_one(Conversation)
         async for transcript in session.changes():
-            await conversation.show(sheet.blocks(transcript))
-            await self._show_questions()
+            began = time.monotonic()
+            try:
+                await self._conversation.show(sheet.blocks(transcript))
+                await self._show_questions()
+            except (MountError, NoMatches):
+                if self.is_running:
+                    raise
+                return  # the person left in the middle of it
             self._look()
-            await sleep(_BETWEEN_DRAWINGS)
+            await sleep(max(_BETWEEN_DRAWINGS, 2 * (time.monotonic() - began)))
 
     def _look(self) -> None:
         """Draw what is not of the transcript: how things stand, and what waits."""
         session = self.session
         line = self._standing()
-        status = self.query_one("#status", Static)
         facts = [line.text, self._used(), still_running(session.still_running()), self._tolerated()]
-        status.update(" · ".join(filter(None, facts)))
-        status.set_classes(line.mood)
-        waiting = self.query_one("#waiting", Static)
-        waiting.display = bool(self._waiting)
-        waiting.update("\n".join(f"waits: {one_line(clipped(text, 200))}" for text in self._waiting))
+        self._status.update(" · ".join(filter(None, facts)))
+        self._status.set_classes(line.mood)
+        self._queue.display = bool(self._waiting)
+        self._queue.update("\n".join(f"waits: {one_line(clipped(text, 200))}" for text in self._waiting))
 
     def _standing(self) -> Standing:
         session = self.session
@@ -160,11 +170,10 @@ class ChatApp(App[None]):
             for part in message.parts
             if isinstance(part, ToolCallPart)
         }
-        questions = self.query_one(Questions)
-        had_any = questions.display
-        await questions.ask(asked, arguments)
+        had_any = self._questions.display
+        await self._questions.ask(asked, arguments)
         if had_any and not asked:
-            self.query_one(Composer).focus()
+            self._composer.focus()
 
     # -- what the session tells ------------------------------------------------------------------------------------
 
@@ -192,23 +201,26 @@ class ChatApp(App[None]):
         self._meter = Meter()
         self._began = time.monotonic()
         self._is_stopping = False
-        self.query_one(Conversation).follow()
+        self._conversation.follow()
         self.run_worker(self._run(call, said), group="exchange")
 
     async def _run(self, call: Callable[[], Awaitable[RunState]], said: str) -> None:
         try:
             state = await call()
         except Exception as refusal:  # a wrong call raises before it changes anything, and the person is told why
-            self.query_one(Questions).complain(str(refusal))
+            self._settle()
+            self._questions.complain(str(refusal))
             self._complain(str(refusal))
-            self.query_one(Composer).give_back(said)
-            return
-        finally:
-            self._took = time.monotonic() - self._began
-            self._is_stopping = False
-            self._look()
-            self.call_later(self._show_questions)
-        self._go_on(state)
+            self._composer.give_back(said)
+        else:
+            self._settle()
+            self._go_on(state)
+
+    def _settle(self) -> None:
+        self._took = time.monotonic() - self._began
+        self._is_stopping = False
+        self._look()
+        self.call_later(self._show_questions)
 
     def _go_on(self, state: RunState) -> None:
         """Send what waits, if the answer before it came; else give it back to whoever wrote it."""
@@ -223,7 +235,7 @@ class ChatApp(App[None]):
 
     def _give_back(self) -> None:
         if self._waiting:
-            self.query_one(Composer).give_back("\n".join(self._waiting))
+            self._composer.give_back("\n".join(self._waiting))
             self._waiting.clear()
         self._look()
 
@@ -235,7 +247,7 @@ class ChatApp(App[None]):
         try:
             found = command_in(event.text)
         except ValueError as problem:
-            self.query_one(Composer).give_back(event.text)
+            self._composer.give_back(event.text)
             self._complain(str(problem))
             return
         if found is not None:
@@ -290,7 +302,7 @@ class ChatApp(App[None]):
         elif self._waiting:
             self._give_back()
         else:
-            self.query_one(Composer).focus()
+            self._composer.focus()
 
     def action_retry(self) -> None:
         session = self.session
@@ -342,7 +354,7 @@ class ChatApp(App[None]):
         self._meter = None
         self._sheet = Sheet()
         self.session = self._watched(loaded)
-        self.query_one(Conversation).follow()
+        self._conversation.follow()
         self._begin_drawing()
 
     def action_warnings(self) -> None:
@@ -361,7 +373,7 @@ class ChatApp(App[None]):
         (scrolled.scroll_page_up if pages < 0 else scrolled.scroll_page_down)(animate=False)
 
     def action_follow(self) -> None:
-        self.query_one(Conversation).follow()
+        self._conversation.follow()
 
     def action_leave(self) -> None:
         self.exit()

@@ -1,8 +1,8 @@
 """The blocks of a conversation as widgets, of which only a window is ever mounted.
 
-What a layout costs grows with the widgets there are, so there are never more than `MOST` of them: while the end is
-followed, the last ones; scrolling to either end of the window moves it. Redrawing touches the blocks that are other
-objects than last time, so it costs what changed.
+What a layout costs grows with the widgets there are, seen or not, so there are never many more than `MOST` of them:
+while the end is followed, those of the last blocks; scrolling to either end of the window moves it by half. Redrawing
+touches the blocks that are other objects than last time, so it costs what changed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from handrail.apps.chat._sheet import Block
 
 __all__ = ["Conversation", "Fold", "Prose"]
 
-MOST = 60
-STEP = 30
+MOST = 240
 
 
 class Line(Static):
@@ -88,6 +87,7 @@ class Prose(Markdown):
             return False
         if more := block.text[len(drawn) :]:
             await self.append(more)
+        self.set_class(block.text.endswith("\n\n"), "apart")
         return True
 
 
@@ -138,29 +138,45 @@ class Conversation(VerticalScroll):
         if self.is_following or old_value == new_value:
             return
         if new_value <= 0 and self._first > 0:
-            self.call_later(self._move, -STEP)
+            self.call_later(self._move, self._before(self._first, MOST // 2))
         elif new_value >= self.max_scroll_y:
             if self._last < len(self._blocks):
-                self.call_later(self._move, STEP)
+                self.call_later(self._move, self._behind(self._first, MOST // 2))
             else:
                 self.is_following = True
 
     @property
     def _last(self) -> int:
-        return min(len(self._blocks), self._first + MOST)
+        return self._behind(self._first, MOST)
+
+    def _behind(self, index: int, widgets: int) -> int:
+        """The index so many widgets behind that of a block; one block at least, as far as there is one."""
+        for number in range(index, len(self._blocks)):
+            widgets -= self._blocks[number].weight
+            if widgets < 0 and number > index:
+                return number
+        return len(self._blocks)
+
+    def _before(self, index: int, widgets: int) -> int:
+        """The index so many widgets in front of that of a block."""
+        for number in range(index - 1, -1, -1):
+            widgets -= self._blocks[number].weight
+            if widgets < 0 and number < index - 1:
+                return number + 1
+        return 0
 
     async def show(self, blocks: Sequence[Block]) -> None:
         """Draw these blocks in the place of the last ones."""
         async with self._drawing:
             self._blocks = blocks
             if self.is_following or self._first >= len(blocks):
-                self._first = max(0, len(blocks) - MOST)
+                self._first = self._before(len(blocks), MOST)
             await self._draw()
 
-    async def _move(self, by: int) -> None:
-        """Move the window, and keep what is seen in its place."""
+    async def _move(self, first: int) -> None:
+        """Let the window begin there, and keep what is seen in its place."""
         async with self._drawing:
-            first = max(0, min(self._first + by, len(self._blocks) - MOST))
+            first = min(first, self._before(len(self._blocks), MOST))
             if first == self._first:
                 return
             seen = self._topmost()

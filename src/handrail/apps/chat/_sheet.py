@@ -46,12 +46,16 @@ _SPEAKERS = {"user": "you", "assistant": "agent", "activity": "activity"}
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Something to draw. `text` is what is always seen, `more` what is seen when it is unfolded ("" for nothing)."""
+    """Something to draw. `text` is what is always seen, `more` what is seen when it is unfolded ("" for nothing).
+
+    `weight` is how many widgets it takes, about.
+    """
 
     key: str
     look: Look
     text: str
     more: str = ""
+    weight: int = 1
 
 
 class Sheet:
@@ -105,8 +109,8 @@ class Sheet:
         return tuple(
             before[number]
             if number < len(before) and before[number].text == text
-            else Block(f"{part.id}/{number}", "prose", text)
-            for number, text in enumerate(leaves.all)
+            else Block(f"{part.id}/{number}", "prose", text, weight=weight)
+            for number, (text, weight) in enumerate(zip(leaves.all, leaves.weights, strict=True))
         )
 
     def _forget(self, message_ids: set[str]) -> None:
