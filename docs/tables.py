@@ -7,11 +7,13 @@ writes each between its marks, `<!-- table: NAME -->` and `<!-- end -->`. A test
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
+from handrail import errors, events
 from handrail.agui import _verify as verify
 from handrail.run._lifecycle import TABLE, Cell, Do, Phase, Row
 
@@ -91,11 +93,33 @@ def _moves() -> str:
     return _table(["an event that makes it", *_STANDING.values()], rows)
 
 
+def _events() -> str:
+    classes = [made for made in vars(events).values() if inspect.isclass(made) and issubclass(made, events.RunEvent)]
+    rows = ((f"`{made.kind}`", _payload_of(made), _first_line(made)) for made in classes if made is not events.RunEvent)
+    return _table(["kind", "payload", ""], rows)
+
+
+def _payload_of(made: type[events.RunEvent]) -> str:
+    return ", ".join(f"{name}?" if name in made._optional else name for name in made._payload)
+
+
+def _first_line(made: type) -> str:
+    return (inspect.getdoc(made) or "").splitlines()[0]
+
+
+def _errors() -> str:
+    """The tree as the module draws it."""
+    drawn = [line for line in (inspect.getdoc(errors) or "").splitlines() if line.startswith("    ")]
+    return "\n".join(["```text", *(line[4:].rstrip() for line in drawn), "```", ""])
+
+
 def _wire_name(event: type) -> str:
     return event.model_fields["type"].default.value  # type: ignore[attr-defined]
 
 
 _TABLES: dict[str, Callable[[], str]] = {
+    "errors": _errors,
+    "events": _events,
     "lifecycle": _lifecycle,
     "runs": _runs,
     "brackets": _brackets,

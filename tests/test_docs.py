@@ -96,6 +96,13 @@ def test_every_guarantee_and_every_question_names_its_test() -> None:
             assert TEST_NAME.search(row), f"{name_of(page)}: no test is named in {row}"
 
 
+def test_the_readme_promises_nothing_that_is_not_among_the_guarantees() -> None:
+    promised = {row.split("|")[1] for row in rows_of((ROOT / "README.md").read_text(), "guarantee")}
+    assert promised <= {
+        row.split("|")[1] for row in rows_of((ROOT / "docs" / "guarantees.md").read_text(), "guarantee")
+    }
+
+
 def rows_of(text: str, title: str) -> list[str]:
     """The rows of every table whose first heading holds `title`."""
     tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
