@@ -300,7 +300,7 @@ async def test_neighbours_that_are_parallel_run_together_and_answers_stand_in_ca
         await made.run()
     assert ids(made.script.inputs[1]) == ["a1", "tool(c1)", "tool(c2)", "tool(c3)"]
     given = answers(made.script.inputs[1])
-    assert [given[f"c{n}"].content for n in (1, 3)] == ["10", '{"w": 3}']
+    assert [given[f"c{n}"].content for n in (1, 3)] == ["10", '{"w":3}']
     assert (given["c2"].content, given["c2"].error) == ("Tool execution failed: ValueError: no such id", "no such id")
     assert len({message.id for message in given.values()}) == 3
     assert started == [1, 2, 3]
@@ -339,7 +339,7 @@ async def test_what_a_tool_may_know() -> None:
         ("text", "text"),
         (1.5, "1.5"),
         (True, "true"),
-        ({"a": [1, None]}, '{"a": [1, null]}'),
+        ({"a": [1, None]}, '{"a":[1,null]}'),
         (datetime(2026, 11, 30, tzinfo=UTC), '"2026-11-30T00:00:00Z"'),
     ],
 )

@@ -137,12 +137,12 @@ class Data:
         ("", ""),
         (3, "3"),
         (True, "true"),
-        ({"a": 1}, '{"a": 1}'),
+        ({"a": 1}, '{"a":1}'),
         ([], "[]"),
-        ((1, 2), "[1, 2]"),
-        (Model(a=1), '{"a": 1}'),
-        (Data(1), '{"a": 1}'),
-        ({"d": date(2026, 1, 2)}, '{"d": "2026-01-02"}'),
+        ((1, 2), "[1,2]"),
+        (Model(a=1), '{"a":1}'),
+        (Data(1), '{"a":1}'),
+        ({"d": date(2026, 1, 2)}, '{"d":"2026-01-02"}'),
         ("x" * 100_000, "x" * 100_000),
     ],
 )
@@ -195,7 +195,7 @@ async def test_awaitables_and_iterators_are_read_to_their_end() -> None:
 
     tools = [gives_awaitable, gives_generator, gives_async_generator]
     got = await one_turn(*(call(fn.__name__, id=fn.__name__) for fn in tools), tools=tools)
-    assert list(answers(got).values()) == ["late", "[1, 2]", "[1, 2]"]
+    assert list(answers(got).values()) == ["late", "[1,2]", "[1,2]"]
 
 
 async def test_an_exception_is_an_error_result(caplog: pytest.LogCaptureFixture) -> None:

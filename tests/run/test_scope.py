@@ -358,12 +358,18 @@ async def test_a_run_in_a_scope_can_be_watched_from_a_thread() -> None:
 @pytest.mark.parametrize("error", [ValueError("x"), SystemExit(3), KeyboardInterrupt()], ids=lambda e: type(e).__name__)
 async def test_what_the_body_raises_comes_out_as_it_is(error: BaseException) -> None:
     """R-94: not in an exception group, so that `sys.exit(3)` in a scope still exits with 3."""
-    with pytest.raises(type(error)) as caught:
+    runs: list[Run[Said]] = []
+
+    async def use() -> None:
         async with RunScope():
-            run = drive(endless)
+            runs.append(drive(endless))
             await turns()
             raise error
+
+    with pytest.raises(type(error)) as caught:
+        await use()
     assert caught.value is error
+    run = runs[0]
     assert run.result.value.outcome == "cancelled"
     assert run.drained.is_set
 

@@ -38,7 +38,7 @@ def as_content(value: Any) -> ToolContent:
     if isinstance(value, str) and not isinstance(value, Enum):
         return value
     try:
-        return json.dumps(_plain(value), ensure_ascii=False)
+        return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"a value of type {type(value).__name__} cannot be a tool's result: {error}") from None
 
