@@ -360,9 +360,9 @@ ODD_VALUES = {
     "none": (None, ""),
     "empty": ("", ""),
     "number": (3, "3"),
-    "object": ({"a": 1}, '{"a": 1}'),
+    "object": ({"a": 1}, '{"a":1}'),
     "list": ([], "[]"),
-    "model": (Place(city="Rome"), '{"city": "Rome"}'),
+    "model": (Place(city="Rome"), '{"city":"Rome"}'),
     "time": (datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02"),
     "long": ("x" * 2_000_000, "x" * 2_000_000),
 }
