@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from docs import hooks, tables
 
+from handrail.apps.cli import app
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -94,6 +96,12 @@ def test_every_guarantee_and_every_question_names_its_test() -> None:
         assert rows, f"{name_of(page)} has no table of {title}s"
         for row in rows:
             assert TEST_NAME.search(row), f"{name_of(page)}: no test is named in {row}"
+
+
+def test_every_command_is_on_the_page_of_the_command_line() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    described = re.findall(r"^## `handrail (\w+)`$", page, re.MULTILINE)
+    assert sorted(described) == sorted(command.name or command.callback.__name__ for command in app.registered_commands)
 
 
 def test_the_readme_promises_nothing_that_is_not_among_the_guarantees() -> None:
