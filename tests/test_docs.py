@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 from docs import hooks, tables
 
 from handrail.apps.cli import app
@@ -19,6 +20,7 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglo
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(?:#[^)]*)?\)")
 TEST_NAME = re.compile(r"`(test_\w+)`")
+SDK = re.compile(r"backends\.openai|pydantic_ai")  # takes seconds to import
 SAID = re.compile(r"^ *#> ?(.*)$", re.MULTILINE)
 
 
@@ -26,11 +28,13 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-EXAMPLES = [
-    pytest.param(page, block[1], page.read_text()[: block.start()].count("\n") + 1, id=f"{name_of(page)}-{number}")
-    for page in PAGES
-    for number, block in enumerate(BLOCK.finditer(page.read_text()), 1)
-]
+def example(page: Path, number: int, block: re.Match[str]) -> ParameterSet:
+    line = page.read_text()[: block.start()].count("\n") + 1
+    slow = [pytest.mark.slow] if SDK.search(block[1]) else []
+    return pytest.param(page, block[1], line, id=f"{name_of(page)}-{number}", marks=slow)
+
+
+EXAMPLES = [example(page, *found) for page in PAGES for found in enumerate(BLOCK.finditer(page.read_text()), 1)]
 
 
 @pytest.mark.parametrize(("page", "code", "line"), EXAMPLES)
