@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from _pytest.mark import ParameterSet
 from docs import hooks, tables
 
 from handrail.apps.cli import app
@@ -28,7 +27,7 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def example(page: Path, number: int, block: re.Match[str]) -> ParameterSet:
+def example(page: Path, number: int, block: re.Match[str]) -> object:
     line = page.read_text()[: block.start()].count("\n") + 1
     slow = [pytest.mark.slow] if SDK.search(block[1]) else []
     return pytest.param(page, block[1], line, id=f"{name_of(page)}-{number}", marks=slow)
@@ -69,6 +68,11 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         named = TEST_NAME.fullmatch(text)
         if named:
             assert named[1] in functions_of(path), f"{name_of(page)} names {named[1]}, which is not in {target}"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = re.findall(r"^  - .+: (\w[\w-]*\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(page.name for page in tables.PAGES)
 
 
 def test_links_that_leave_the_docs_do_not_break_the_site() -> None:
