@@ -31,10 +31,15 @@ async def pair(loop: Loop | Callable[[RunAgentInput, Any], Any], **options: Any)
     from handrail.server import agui_app
     from handrail.testing._transport import AsgiTransport, new_client
 
-    async with (
-        RunScope(),
-        anyio.create_task_group() as server,
-        new_client(AsgiTransport(agui_app(loop), server)) as client,
-        AgentSession(HttpAgent("http://handrail.test/", client=client), **options) as session,
-    ):
-        yield session
+    failure: Exception | None = None
+    async with RunScope(), anyio.create_task_group() as server:
+        try:
+            async with (
+                new_client(AsgiTransport(agui_app(loop), server)) as client,
+                AgentSession(HttpAgent("http://handrail.test/", client=client), **options) as session,
+            ):
+                yield session
+        except Exception as error:  # the body's own: it goes on as it is, not in an exception group
+            failure = error
+    if failure is not None:
+        raise failure
