@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import inspect
 import re
 import types
 from functools import cache
 from pathlib import Path
 
 import pytest
+import trio
 from docs import hooks, tables
 
+from handrail import RunScope
 from handrail.apps.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,6 +23,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(?:#[^)]*)?\)")
 TEST_NAME = re.compile(r"`(test_\w+)`")
 SDK = re.compile(r"backends\.openai|pydantic_ai")  # takes seconds to import
+NEEDS_ASYNCIO = re.compile(r"asyncio|pydantic_ai")
 SAID = re.compile(r"^ *#> ?(.*)$", re.MULTILINE)
 
 
@@ -33,22 +37,45 @@ def example(page: Path, number: int, block: re.Match[str]) -> object:
     return pytest.param(page, block[1], line, id=f"{name_of(page)}-{number}", marks=slow)
 
 
-EXAMPLES = [example(page, *found) for page in PAGES for found in enumerate(BLOCK.finditer(page.read_text()), 1)]
+def cell(page: Path, code: str, line: int) -> types.FunctionType:
+    """The example as a function; a coroutine function where it awaits at its top level, as a notebook's cell may."""
+    compiled = compile("\n" * line + code, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    return types.FunctionType(compiled, {"__name__": "__main__"})
+
+
+BLOCKS = [(page, *found) for page in PAGES for found in enumerate(BLOCK.finditer(page.read_text()), 1)]
+EXAMPLES = [example(*block) for block in BLOCKS]
+ON_TRIO = [
+    example(page, number, block)
+    for page, number, block in BLOCKS
+    if inspect.iscoroutinefunction(cell(page, block[1], 0)) and not NEEDS_ASYNCIO.search(block[1])
+]
 
 
 @pytest.mark.parametrize(("page", "code", "line"), EXAMPLES)
 def test_every_example_runs(page: Path, code: str, line: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each on its own, as a reader would paste it, and it prints what it says (`#>`) where it says so.
+    """Each on its own, as a reader would paste it, and it prints what it says (`#>`) where it says so."""
+    run = cell(page, code, line)
+    if inspect.iscoroutinefunction(run):
+        asyncio.run(run())
+    else:
+        run()
+    check_what_was_said(code, capsys.readouterr().out)
 
-    One that awaits at its top level is run as a notebook runs a cell. A traceback points into the page.
-    """
-    compiled = compile("\n" * line + code, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    cell = types.FunctionType(compiled, {"__name__": "__main__"})()
-    if cell is not None:
-        asyncio.run(cell)
+
+@pytest.mark.parametrize(("page", "code", "line"), ON_TRIO)
+def test_what_awaits_runs_on_trio_too(page: Path, code: str, line: int, capsys: pytest.CaptureFixture[str]) -> None:
+    async def main() -> None:
+        async with RunScope():
+            await cell(page, code, line)()
+
+    trio.run(main)
+    check_what_was_said(code, capsys.readouterr().out)
+
+
+def check_what_was_said(code: str, said: str) -> None:
     expected = SAID.findall(code)
-    if expected:
-        assert capsys.readouterr().out.splitlines() == expected
+    assert not expected or said.splitlines() == expected
 
 
 @pytest.mark.parametrize("page", tables.PAGES, ids=name_of)
