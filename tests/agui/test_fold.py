@@ -184,6 +184,8 @@ def test_text_reused_by_another_run() -> None:
     assert "'m1'" in folded.told[0].message
     empty = Folded(rs(), text("m1"), rf(), rs("r2"), text("m1", "first text"))
     assert empty.codes == []
+    carrier = Folded(rs(), call("c", parent="m"), text("m", "", "Hi"), rf())
+    assert carrier.codes == []
 
 
 def test_text_on_a_message_of_parts() -> None:
@@ -330,8 +332,59 @@ def test_call_id_of_an_answered_call() -> None:
     renamed = Folded(
         rs(), call("c1", "{}"), rf(), rs("r2"), text("m2", "hm"), call("c1", "{}", function="g", parent="m2")
     )
-    assert renamed.ids == ["c1", "m2"]
+    assert renamed.ids == ["c1", "m2", "c1#2"]
     assert renamed.codes == ["call-id-reused"]
+
+
+def test_call_cut_off_starts_over() -> None:
+    """P-51, P-61, P-65: what a failed run said of a call that never ended is replaced by what the next run says."""
+    for cut in ([], ["{}"], ['{"n": 9']):
+        folded = Folded(rs(), cs("c1", function="g"), *(ca("c1", piece) for piece in cut), re_())
+        assert folded.fold.unanswered == ()
+        folded.go(rs("r2"), call("c1", "{", "}"), rf("r2"))
+        assert folded.messages == [assistant("c1", None, ("c1", "{}"))]
+        assert folded.codes == ["tool-call-reopened", "call-renamed"]
+        assert folded.fold.pending_tool_calls == ("c1",)
+        assert [call.function.arguments for call in folded.fold.unanswered] == ["{}"]
+        assert [wire(message) for message in folded.fold.history()] == folded.messages
+
+
+def test_call_cut_off_once_more() -> None:
+    """P-51, P-58: a call that is cut off again is not complete; what was said beside its arguments is kept."""
+    folded = Folded(
+        rs(), cs("c1", metadata={"a": 1}), ca("c1", "x"), re_(), rs("r2"), cs("c1", metadata={"b": 2}), re_()
+    )
+    assert folded.messages[0]["toolCalls"][0]["metadata"] == {"a": 1, "b": 2}
+    assert folded.fold.unanswered == ()
+    assert folded.fold.history() == ()
+    folded.go(rs("r3"), call("c1", "{}"), call("c1", " "), rf("r3"))
+    assert folded.messages[0]["toolCalls"][0]["function"]["arguments"] == "{} "
+
+
+def test_call_cut_off_but_answered() -> None:
+    """P-51, P-52: an answered call never starts over: the same again completes it, other arguments are another call."""
+    cut = [rs(), cs("c1"), ca("c1", "{}"), cr("c1", "t1"), re_(), rs("r2")]
+    same = Folded(*cut, call("c1", "{}"), rf("r2"))
+    assert [message.id for message in same.fold.history()] == ["c1", "t1"]
+    assert same.fold.pending_tool_calls == ()
+    other = Folded(*cut, call("c1", "[]"), rf("r2"))
+    assert other.codes == ["result-before-end", "call-id-reused"]
+    assert other.fold.pending_tool_calls == ("c1",)
+    assert [message.id for message in other.fold.history()] == ["c1#2"]
+
+
+def test_snapshot_completes_a_call_that_was_cut_off() -> None:
+    """P-53, P-61: a call in a snapshot is whole, unless its arguments are arriving right now."""
+    whole = ms(user(), assistant("c1", None, ("c1", "{}")), tool("t1", "c1"), assistant("a1", "so"))
+    folded = Folded(rs(), cs("c1"), ca("c1", "{"), re_(), rs("r2"), whole, rf("r2"), start=[user()])
+    assert [message.id for message in folded.fold.history()] == ["u1", "c1", "t1", "a1"]
+    unanswered = Folded(rs(), cs("c1"), re_(), rs("r2"), ms(user(), assistant("c1", None, ("c1", "{}"))), rf("r2"))
+    assert [call.id for call in unanswered.fold.unanswered] == ["c1"]
+    again = Folded(rs(), cs("c1"), re_(), rs("r2"), cs("c1"), ms(assistant("c1", None, ("c1", "{"))))
+    assert again.fold.unanswered == ()
+    assert again.fold.history() == ()
+    again.go(ca("c1", "}"), ce("c1"))
+    assert [call.function.arguments for call in again.fold.unanswered] == ["{}"]
 
 
 def test_replay_cut_off() -> None:
@@ -391,6 +444,75 @@ def test_result_before_end() -> None:
     folded = Folded(rs(), cs("c1"), cr("c1"), ca("c1", "{}"), ce("c1"))
     assert folded.messages == [assistant("c1", None, ("c1", "{}")), tool("t1", "c1")]
     assert folded.codes == ["result-before-end"]
+
+
+@pytest.mark.parametrize(
+    ("events", "start"),
+    [
+        ([rs(), cr("c1")], []),
+        ([rs(), ms(tool("t1", "c1"))], []),
+        ([rs(input={"threadId": "t1", "runId": "r1", "messages": [tool("t1", "c1")]})], []),
+        ([rs()], [tool("t1", "c1")]),
+    ],
+)
+def test_result_before_its_call(events: list[Event], start: list[dict[str, Any]]) -> None:
+    """P-52, P-62, P-65: a result that came before its call is the call's, by whatever way it came."""
+    folded = Folded(events, call("c1", "{}"), start=start)
+    assert folded.fold.pending_tool_calls == ()
+    assert folded.fold.unanswered == ()
+    assert [message.id for message in folded.fold.history()] == ["c1", "t1"]
+    folded.go(cr("c1", "t2", "new"))
+    assert folded.ids == ["t2", "c1"]
+    assert folded.codes[-1] == "second-result"
+
+
+def test_result_before_its_call_in_a_snapshot() -> None:
+    """P-53, P-62: also where a snapshot or the input of a run brings the call."""
+    for event in (
+        ms(tool("t1", "c1", "done"), assistant("a1", None, ("c1", "{}"))),
+        rs("r2", input={"threadId": "t1", "runId": "r2", "messages": [assistant("a1", None, ("c1", "{}"))]}),
+    ):
+        folded = Folded(rs(), cr("c1"), rf() if event.type == "RUN_STARTED" else [], event)
+        assert folded.fold.unanswered == ()
+        assert [message.id for message in folded.fold.history()] == ["a1", "t1"]
+
+
+@pytest.mark.parametrize("pieces", [['{"b"', ":1}"], ['{"a"', ":2}"], [""]])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_result_within_another_call_of_a_known_id(pieces: list[str], at: int) -> None:
+    """P-51, P-52: the id is used for another call, whose result comes before its end: it is that call's in the end."""
+    stream: list[Event] = [ca("c1", piece) for piece in pieces]
+    stream.insert(min(at, len(stream)), cr("c1", "t2", "two"))
+    folded = Folded(rs(), call("c1", '{"a":1}'), cr("c1", "t1", "one"), rf(), rs("r2"), cs("c1"), stream, ce("c1"))
+    assert folded.messages == [
+        assistant("c1", None, ("c1", '{"a":1}')),
+        tool("t1", "c1", "one"),
+        assistant("c1#2", None, ("c1", "".join(pieces))),
+        tool("t2", "c1", "two"),
+    ]
+    assert folded.fold.pending_tool_calls == ()
+    assert "call-id-reused" in folded.codes
+
+
+def test_result_within_a_replay() -> None:
+    """P-51, P-52: a replay with its result gives the known call a second one; one that goes on keeps it."""
+    known = [rs(), call("c1", "{}"), cr("c1", "t1"), rf(), rs("r2")]
+    folded = Folded(*known, cs("c1"), ca("c1", "{"), cr("c1", "t2", "two"), cr("c1", "t3", "three"), ca("c1", "}"))
+    folded.go(ce("c1"))
+    assert folded.messages == [assistant("c1", None, ("c1", "{}")), tool("t3", "c1", "three")]
+    assert folded.codes == ["second-result"] * 2
+    more = Folded(rs(), call("c1", "{"), rf(), rs("r2"), cs("c1"), ca("c1", "}"), cr("c1", "t1"), ce("c1"))
+    assert more.messages == [assistant("c1", None, ("c1", "{}")), tool("t1", "c1")]
+    assert more.codes == ["result-before-end", "tool-call-reopened"]
+
+
+def test_result_within_another_call_that_is_cut_off() -> None:
+    """P-51, P-61: the answer to a known call stays its own when another call under its id never ends."""
+    known = [rs(), call("c1", '{"a":1}'), cr("c1", "t1", "one"), rf(), rs("r2")]
+    folded = Folded(*known, cs("c1"), ca("c1", '{"b"'), cr("c1", "t2", "two"), re_())
+    assert [message.id for message in folded.fold.history()] == ["c1", "t1"]
+    renamed = Folded(rs(), call("c1", "{}"), rf(), rs("r2"), cs("c1", function="g"), cr("c1", "t2"), re_())
+    assert [call.function.name for call in renamed.fold.unanswered] == ["f"]
 
 
 def test_result_id_taken() -> None:
@@ -563,8 +685,28 @@ def test_activity_snapshot_on_another_message() -> None:
     folded = Folded(rs(), ts("a1"), activity("a1", {"n": 1}, replace=False, metadata={"k": 1}), start=start)
     assert folded.messages[1] == {**start[1], "metadata": {"k": 1}}
     folded.go(activity("a1", {"n": 1}), tc("a1", "lost"), te("a1"), cr("c1"))
-    assert folded.messages == [start[0], shown("a1", {"n": 1}), start[2], tool("t1", "c1")]
+    assert folded.messages == [start[0], shown("a1", {"n": 1}, metadata={"k": 1}), start[2], tool("t1", "c1")]
     assert folded.codes == ["result-without-call"]
+
+
+def test_activity_snapshot_on_a_result() -> None:
+    """P-56, P-62: a call whose result an activity has replaced has none any more, as the next request says too."""
+    folded = Folded(rs(), call("c1", "{}"), cr("c1", "t1"), activity("t1", {"n": 1}))
+    assert folded.ids == ["c1", "t1"]
+    assert folded.fold.pending_tool_calls == ("c1",)
+    assert [message.id for message in folded.fold.history(stopped_answer(numbered()))] == ["c1", "n1"]
+    folded.go(cr("c1", "t2", "again"))
+    assert folded.ids == ["c1", "t1", "t2"]
+    assert folded.fold.pending_tool_calls == ()
+    assert folded.codes == []
+
+
+def test_activity_snapshot_on_an_answered_call() -> None:
+    """P-56, P-62: the result of a call that an activity has replaced waits for the call, and is its own again."""
+    folded = Folded(rs(), call("c1", "{}"), cr("c1", "t1"), activity("c1", {"n": 1}), call("c1", "{}"))
+    assert folded.ids == ["c1", "t1", "c1#2"]
+    assert folded.fold.pending_tool_calls == ()
+    assert [message.id for message in folded.fold.history()] == ["c1#2", "t1"]
 
 
 def test_activity_delta() -> None:
@@ -687,6 +829,16 @@ def test_final() -> None:
     assert folded.go(text("m1", "!")).fold.final == "one!"
     assert Folded(rs(), ms(assistant("a", "from a snapshot"))).fold.final == "from a snapshot"
     assert Folded(rs(), start=[assistant("a", "old")]).fold.final == ""
+    echoed = {"threadId": "t1", "runId": "r1", "messages": [assistant("a", "old")]}
+    assert Folded(rs(input=echoed)).fold.final == ""
+
+
+@pytest.mark.parametrize("last", [text("b", ""), text("b", "", ""), text("b"), call("b")])
+def test_final_is_the_last_text_that_says_something(last: list[Event]) -> None:
+    """P-4: a message without a word in it is no answer, whether or not somebody has read the messages."""
+    read, unread = Folded(rs(), text("a", "Hello"), last), Folded(rs(), text("a", "Hello"), last)
+    assert read.fold.messages
+    assert read.fold.final == unread.fold.final == "Hello"
 
 
 # -- the next request ------------------------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
 """Tool calls and their results, event by event (P-50 to P-52, P-62).
 
-A call id may be seen again. In the run that streamed it, the call goes on. From an earlier run, the server repeats
-itself, or goes on with a call nobody answered, or uses the id for another call; which one it is shows in the arguments,
-so until they have ended they are collected aside (`_Replay`) and the known call stays as it is.
+A call id may be seen again. In the run that streamed it, the call goes on. One that an earlier run was cut off in
+starts over: half its arguments are of no use to anybody. Else the server repeats itself, or goes on with a call nobody
+answered, or uses the id for another call; which one it is shows in the arguments, so until they have ended they are
+collected aside (`_Replay`) and the known call stays as it is. A result that comes meanwhile is the known call's, unless
+it is clear already that this is another one, and is taken back from it if it turns out so.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 from ag_ui.core import (
     AssistantMessage,
     FunctionCall,
+    Message,
     ToolCall,
     ToolCallArgsEvent,
     ToolCallEndEvent,
@@ -32,12 +35,15 @@ __all__ = ["ToolCalls"]
 class _Replay:
     """The id of a call of an earlier run, started once more: what came, until its end says what it was."""
 
-    __slots__ = ("metadata", "pieces", "start")
+    __slots__ = ("metadata", "pieces", "replaced", "start", "was_answered")
 
-    def __init__(self, start: ToolCallStartEvent) -> None:
+    def __init__(self, start: ToolCallStartEvent, known: Call) -> None:
         self.start = start
+        self.was_answered = known.result is not None
         self.pieces: list[str] = []
         self.metadata: dict[str, Any] | None = None
+        self.replaced: Message | None = None
+        """The result of the known call, if another has come in its place since the start."""
 
     def append(self, arguments: str) -> None:
         self.pieces.append(arguments)
@@ -45,6 +51,19 @@ class _Replay:
     def merge(self, metadata: dict[str, Any] | None) -> None:
         if metadata is not None:
             self.metadata = {**(self.metadata or {}), **metadata}
+
+    def repeats(self, known: Call) -> bool:
+        """Whether all that has come may be the beginning of the known call."""
+        function = known.build().function
+        return self.start.tool_call_name == function.name and function.arguments.startswith(join(self.pieces))
+
+    def goes_on(self, known: Call) -> bool:
+        """Whether other arguments are more of the known call's."""
+        return self.start.tool_call_name == known.name and not self.was_answered
+
+    def is_another(self, known: Call) -> bool:
+        """Whether it can no longer be the known call; asked until the known call is given another result."""
+        return self.replaced is None and not self.goes_on(known) and not self.repeats(known)
 
 
 class ToolCalls:
@@ -91,12 +110,17 @@ class ToolCalls:
         call: Call | _Replay | None = self._thread.calls.get(name)
         if call is None:
             call = self._add(event, self._carrier(event), complete=False)
-        elif call.run != self._thread.run:
-            call = _Replay(event)
-        else:
+        elif call.run == self._thread.run:
             self._warn("tool-call-reopened", f"tool call {name!r} is started again and its arguments go on")
             self._rename(call, event.tool_call_name)
             call.complete = False
+        elif not call.complete and call.result is None:
+            self._warn("tool-call-reopened", f"tool call {name!r}, cut off in an earlier run, starts over")
+            self._rename(call, event.tool_call_name)
+            call.clear()
+            call.run = self._thread.run
+        else:
+            call = _Replay(event, call)
         call.merge(event.metadata)
         self._streaming[name] = call
 
@@ -119,6 +143,9 @@ class ToolCalls:
     def result(self, event: ToolCallResultEvent) -> None:
         name = event.tool_call_id
         call = self._thread.calls.get(name)
+        replay = self._streaming.get(name)
+        if call is not None and isinstance(replay, _Replay) and replay.is_another(call):
+            call = self._streaming[name] = self._reuse(replay, call, complete=False)
         before = call.result if call is not None else self._result_without_call(event)
         if before is not None:
             self._warn("second-result", f"a second result for tool call {name!r} replaces the first")
@@ -133,10 +160,12 @@ class ToolCalls:
             subagent_run_id=event.subagent_run_id,
             metadata=event.metadata,
         )
-        if before is not None:
-            self._thread.put(before, message)
-        else:
+        if before is None:
             self._thread.add(message)
+            return
+        if isinstance(replay, _Replay) and replay.was_answered and replay.replaced is None:
+            replay.replaced = before.build()
+        self._thread.put(before, message)
 
     def _result_without_call(self, event: ToolCallResultEvent) -> Entry | None:
         self._warn(
@@ -153,7 +182,8 @@ class ToolCalls:
             return event.message_id
         name = self._thread.free_id(event.message_id)
         code = "message-id-reused" if taken.role == "tool" else "message-kind"
-        self._warn(code, f"the id {event.message_id!r} of a result is that of a {taken.role} message; kept as {name!r}")
+        held = f"that of a message of role {taken.role}"
+        self._warn(code, f"the id {event.message_id!r} of a result is {held}; kept as {name!r}")
         return name
 
     def _add(self, event: ToolCallStartEvent, entry: Entry, *, complete: bool) -> Call:
@@ -171,9 +201,8 @@ class ToolCalls:
         parent = event.parent_message_id
         entry = self._thread.by_id.get(parent) if parent is not None else None
         if entry is not None and entry.role != "assistant":
-            self._warn(
-                "message-kind", f"the parent {parent!r} of tool call {event.tool_call_id!r} is a {entry.role} message"
-            )
+            whose = f"the parent {parent!r} of tool call {event.tool_call_id!r}"
+            self._warn("message-kind", f"{whose} is a message of role {entry.role}")
         elif entry is not None:
             return entry
         if parent is not None and entry is None:
@@ -190,31 +219,32 @@ class ToolCalls:
 
     def _judge(self, replay: _Replay) -> None:
         """Says what a call of an earlier run was, now that its arguments have come once more (P-51)."""
-        event = replay.start
-        call = self._thread.calls.get(event.tool_call_id)
+        call = self._thread.calls.get(replay.start.tool_call_id)
         if call is None:
             return
         arguments = join(replay.pieces)
-        known = call.build().function
-        if (event.tool_call_name, arguments) == (known.name, known.arguments):
+        if replay.repeats(call) and arguments == call.build().function.arguments:
+            call.complete = True
             call.merge(replay.metadata)
-        elif event.tool_call_name == known.name and call.result is None:
+        elif replay.goes_on(call):
             self._warn("tool-call-reopened", f"tool call {call.id!r} of an earlier run goes on with other arguments")
             call.run, call.complete = self._thread.run, True
             call.append(arguments)
             call.merge(replay.metadata)
         else:
-            self._warn("call-id-reused", f"the id {call.id!r} of an earlier tool call is used for another call")
-            call = self._add(event, self._carrier_of_reused(event), complete=True)
-            call.append(arguments)
-            call.merge(replay.metadata)
+            self._reuse(replay, call, complete=True)
 
-    def _carrier_of_reused(self, event: ToolCallStartEvent) -> Entry:
-        """A message of this run that has no such call yet; a message can hold an id but once."""
+    def _reuse(self, replay: _Replay, known: Call, *, complete: bool) -> Call:
+        """Makes another call of a replay, under the same id and in a message of its own, with the result it brought."""
+        event, before = replay.start, known.result
+        self._warn("call-id-reused", f"the id {known.id!r} of an earlier tool call is used for another call")
         parent = event.parent_message_id
-        entry = self._thread.by_id.get(parent) if parent is not None else None
-        if entry is None or entry.role != "assistant":
-            return self._new_carrier(event, event.tool_call_id if parent is None or entry is not None else parent)
-        if entry.made_in == self._thread.run and all(call.id != event.tool_call_id for call in entry.calls):
-            return entry
-        return self._new_carrier(event, event.tool_call_id)
+        wanted = parent if parent is not None and parent not in self._thread.by_id else known.id
+        call = self._add(event, self._new_carrier(event, wanted), complete=complete)
+        call.append(join(replay.pieces))
+        call.merge(replay.metadata)
+        if replay.replaced is not None and before is not None:
+            result = before.build()
+            self._thread.put(before, replay.replaced)
+            self._thread.add(result)
+        return call

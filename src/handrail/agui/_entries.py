@@ -44,10 +44,18 @@ class Call:
         self.run = run
         """The run that streamed it; None when it came whole."""
         self.complete = complete
+        """Whether its arguments have ended."""
         self.result: Entry | None = None
 
     def append(self, arguments: str) -> None:
         self._pieces.append(arguments)
+        self.entry.stale = True
+
+    def clear(self) -> None:
+        """Forgets the arguments that have come so far."""
+        function = self._model.function
+        self._model = changed(self._model, {"function": made(FunctionCall, name=function.name, arguments="")})
+        self._pieces = []
         self.entry.stale = True
 
     def merge(self, metadata: dict[str, Any] | None) -> None:
@@ -83,6 +91,7 @@ class Entry:
         "_model",
         "_new_part",
         "_pieces",
+        "answers",
         "behind",
         "calls",
         "id",
@@ -95,6 +104,8 @@ class Entry:
     def __init__(self, message: Message, *, made_in: int, streamed_in: int | None = None) -> None:
         self.behind: list[Entry] = []
         self.calls: list[Call] = []
+        self.answers: Call | None = None
+        """The call that it is the result of."""
         self.made_in = made_in
         self.streamed_in = streamed_in
         """The run that streamed into it last; None when it came whole."""
@@ -114,7 +125,8 @@ class Entry:
 
     @property
     def has_text(self) -> bool:
-        return bool(self._pieces or self._model.content)
+        """Whether its content says anything, read or not yet."""
+        return bool(self._model.content) or any(self._pieces)
 
     def change(self, field: str, value: Any) -> None:
         self._changes[field] = value
@@ -133,7 +145,8 @@ class Entry:
             self._new_part = True
 
     def append(self, text: str) -> None:
-        self._pieces.append(text)
+        if text or not self._pieces:  # one empty piece makes a content where there was none; more say nothing
+            self._pieces.append(text)
         self.stale = True
 
     def document(self) -> Document:

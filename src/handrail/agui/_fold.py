@@ -167,12 +167,12 @@ class Fold:
         self._warn_to(WarningRecord(code, message, path))
 
     def _run_started(self, event: RunStartedEvent) -> None:
-        self._texts, self._thoughts = {}, {}
-        self._thread.run += 1
-        self._calls.begin_run()
         for message in event.input.messages if event.input is not None else ():
             if message.id not in self._thread.by_id:
                 self._thread.add(message)
+        self._texts, self._thoughts = {}, {}
+        self._thread.run += 1  # only now, so that what the run was given is none of its own
+        self._calls.begin_run()
 
     def _run_finished(self, event: RunFinishedEvent) -> None:
         self._calls.end_run()
@@ -288,7 +288,7 @@ class Fold:
     def _activity_snapshot(self, event: ActivitySnapshotEvent) -> None:
         entry = self._thread.by_id.get(event.message_id)
         if entry is None or event.replace is not False:
-            kept = entry.build().metadata if entry is not None and entry.role == "activity" else None
+            kept = entry.build().metadata if entry is not None else None
             message = made(
                 ActivityMessage,
                 id=event.message_id,

@@ -2,7 +2,8 @@
 
 Entries stand in a list; tool messages hang behind the entry they follow, so that a result gets its place, behind the
 assistant message that holds its call and past the results already there, without anything being moved (S-56). Of calls
-that share an id, the latest is the one that is found.
+that share an id, the latest is the one that is found. A result that came before its call stays where it stands, and is
+the call's as soon as there is one.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ __all__ = ["Thread"]
 class Thread:
     """The entries of a thread. `run` counts the runs folded into it; 0 is before the first."""
 
-    __slots__ = ("_heads", "by_id", "calls", "run")
+    __slots__ = ("_heads", "_suffixes", "_unclaimed", "by_id", "calls", "run")
 
     def __init__(self, messages: Iterable[Message]) -> None:
         self.run = 0
         self.by_id: dict[str, Entry] = {}
         self.calls: dict[str, Call] = {}
         self._heads: list[Entry] = []
+        self._unclaimed: dict[str, Entry] = {}
+        """The latest result for each call that no message holds, by the id of the call."""
+        self._suffixes: dict[str, int] = {}
+        """The last number that was put behind an id (`free_id`)."""
         self._place([Entry(message, made_in=0) for message in messages])
 
     def __iter__(self) -> Iterator[Entry]:
@@ -46,8 +51,7 @@ class Thread:
 
     def add_call(self, entry: Entry, model: ToolCall, *, run: int | None, complete: bool) -> Call:
         """Adds a call to an assistant message; from now on it is the one found by its id."""
-        call = self.calls[model.id] = Call(model, entry, run=run, complete=complete)
-        entry.calls.append(call)
+        call = self._adopt(Call(model, entry, run=run, complete=complete))
         entry.stale = True
         return call
 
@@ -55,30 +59,40 @@ class Thread:
         """Takes a message in: the first result of a call goes behind the message that holds it, all else to the end."""
         call = self.calls.get(message.tool_call_id) if isinstance(message, ToolMessage) else None
         if call is None or call.result is not None:
-            self.append(message)
+            self._link(call, self.append(message))
             return
-        call.result = Entry(message, made_in=self.run)
-        call.entry.behind.append(call.result)
-        self.by_id[message.id] = call.result
+        entry = self.by_id[message.id] = Entry(message, made_in=self.run)
+        call.entry.behind.append(entry)
+        self._link(call, entry)
 
     def put(self, entry: Entry, message: Message) -> Entry:
-        """Puts another message in the place of an entry, with its calls if it has any."""
+        """Puts another message in the place of an entry, with its calls if it has any.
+
+        Another result is that of the same call; anything else leaves the call without one.
+        """
         if self.by_id.get(entry.id) is entry:
             del self.by_id[entry.id]
+        answered = self._unlink(entry)
         for call in entry.calls:
             if self.calls.get(call.id) is call:
                 del self.calls[call.id]
+                if call.result is not None:
+                    call.result.answers = None
+                    self._unclaimed[call.id] = call.result
         entry.replace(message)
         self.by_id[entry.id] = entry
         self._adopt_calls(entry, message, {})
+        self._link(answered, entry)
         return entry
 
     def free_id(self, wanted: str) -> str:
-        """`wanted`, or the first of `wanted#2`, `wanted#3`, ... that no message has."""
-        name, number = wanted, 1
+        """`wanted`, or one of `wanted#2`, `wanted#3`, ... that no message has."""
+        name, number = wanted, self._suffixes.get(wanted, 1)
         while name in self.by_id:
             number += 1
             name = f"{wanted}#{number}"
+        if number > 1:
+            self._suffixes[wanted] = number
         return name
 
     def reconcile(self, snapshot: Sequence[Message]) -> list[Entry]:
@@ -102,31 +116,56 @@ class Thread:
     def _place(self, order: Sequence[Entry]) -> None:
         """Builds the list and both indexes anew; calls keep what is known of their streaming."""
         before, self.calls, self.by_id, self._heads = self.calls, {}, {}, []
+        self._unclaimed, self._suffixes = {}, {}
         for entry in order:
             message = entry.build()
-            entry.behind = []
+            entry.behind, entry.answers = [], None
             self._hang(entry, behind=entry.role == "tool")
             self._adopt_calls(entry, message, before)
         for head in self._heads:
+            own = {call.id: call for call in head.calls}
             for entry in (head, *head.behind):
-                self._link(head, entry)
+                message = entry.build()
+                if isinstance(message, ToolMessage):
+                    self._link(own.get(message.tool_call_id) or self.calls.get(message.tool_call_id), entry)
 
     def _hang(self, entry: Entry, *, behind: bool) -> None:
         (self._heads[-1].behind if behind and self._heads else self._heads).append(entry)
         self.by_id[entry.id] = entry
 
     def _adopt_calls(self, entry: Entry, message: Message, before: Mapping[str, Call]) -> None:
+        """Takes the calls of a message for complete ones, but for those whose arguments arrive right now (P-53)."""
         entry.calls = []
         for model in (message.tool_calls or ()) if isinstance(message, AssistantMessage) else ():
             known = before.get(model.id)
-            run, complete = (known.run, known.complete) if known is not None else (None, True)
-            call = self.calls[model.id] = Call(model, entry, run=run, complete=complete)
-            entry.calls.append(call)
+            run, complete = (None, True) if known is None else (known.run, known.complete or known.run != self.run)
+            self._adopt(Call(model, entry, run=run, complete=complete))
 
-    def _link(self, head: Entry, entry: Entry) -> None:
+    def _adopt(self, call: Call) -> Call:
+        """Makes a call the one that is found by its id, answered if its result has come before it."""
+        self.calls[call.id] = call
+        call.entry.calls.append(call)
+        result = self._unclaimed.pop(call.id, None)
+        if result is not None:
+            self._link(call, result)
+        return call
+
+    def _link(self, call: Call | None, entry: Entry) -> None:
+        """Makes a tool message the result of a call, if that has none; without a call it waits for one."""
         message = entry.build()
-        if isinstance(message, ToolMessage):
-            name = message.tool_call_id
-            call = next((call for call in head.calls if call.id == name), None) or self.calls.get(name)
-            if call is not None and call.result is None:
-                call.result = entry
+        if not isinstance(message, ToolMessage):
+            return
+        if call is None:
+            self._unclaimed[message.tool_call_id] = entry
+        elif call.result is None:
+            call.result, entry.answers = entry, call
+
+    def _unlink(self, entry: Entry) -> Call | None:
+        """Makes a message nobody's result; returns the call that it was the result of."""
+        call, entry.answers = entry.answers, None
+        if call is not None:
+            call.result = None
+        message = entry.build()
+        if isinstance(message, ToolMessage) and self._unclaimed.get(message.tool_call_id) is entry:
+            del self._unclaimed[message.tool_call_id]
+        return call
