@@ -16,7 +16,9 @@ from ag_ui.core import (
     StateSnapshotEvent,
     TextMessageContentEvent,
     TextMessageStartEvent,
+    TextPart,
     ToolCallArgsEvent,
+    ToolCallResultEvent,
     ToolCallStartEvent,
 )
 from hypothesis import given
@@ -78,6 +80,18 @@ def test_a_frame() -> None:
         ),
         (TextMessageContentEvent(message_id="m", delta="", metadata=None), {"messageId": "m", "delta": ""}),
         (ToolCallStartEvent(tool_call_id="c", tool_call_name="f"), {"toolCallId": "c", "toolCallName": "f"}),
+        (
+            TextMessageStartEvent(message_id="m", role="user", name=None, subagent_run_id="s"),
+            {"messageId": "m", "role": "user", "subagentRunId": "s"},
+        ),
+        (
+            ToolCallResultEvent(message_id="m", tool_call_id="c", content="x", role="tool"),
+            {"messageId": "m", "toolCallId": "c", "content": "x", "role": "tool"},
+        ),
+        (
+            ToolCallResultEvent(message_id="m", tool_call_id="c", content=[TextPart(text="x")]),
+            {"messageId": "m", "toolCallId": "c", "content": [{"type": "text", "text": "x"}]},
+        ),
         (StateSnapshotEvent(snapshot=None), {"snapshot": None}),
         (
             CustomEvent(name="x", value={"a": [None, "\u2029\ud83d", 1.5]}),
@@ -103,7 +117,15 @@ def test_what_is_no_json() -> None:
 
 
 @pytest.mark.parametrize("text", ["hello", "漢字", "\u2028", "\ud83d"])
-@pytest.mark.parametrize("make", DELTAS)
+@pytest.mark.parametrize(
+    "make",
+    [
+        *DELTAS,
+        lambda name, text: TextMessageStartEvent(message_id=name, role="user", name=text),
+        lambda name, text: ToolCallStartEvent(tool_call_id=name, tool_call_name=text),
+        lambda name, text: ToolCallResultEvent(message_id=name, tool_call_id="c", content=text),
+    ],
+)
 def test_cost(make: Any, text: str) -> None:
     """F-7: at most three Python calls for an ordinary event."""
     event = make("m", text)

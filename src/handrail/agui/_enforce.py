@@ -31,6 +31,7 @@ _PLAIN: dict[type, Set[str]] = {
     for record in EVENT_SHAPES.values()
 }
 _NEEDED: dict[type, Set[str]] = {record.model: frozenset(record.required) for record in EVENT_SHAPES.values()}
+_PLAIN_NEEDED = {kind: needed if needed <= _PLAIN[kind] else None for kind, needed in _NEEDED.items()}
 _PATCHES: dict[type, str] = {StateDeltaEvent: "delta", ActivityDeltaEvent: "patch"}
 _HOLD_CALLS = frozenset[type]({MessagesSnapshotEvent, RunStartedEvent})
 """Inside them is a constant that the quick pass would let be absent: `type` of a tool call."""
@@ -47,11 +48,14 @@ def quick_event(payload: bytes) -> Event | None:
         return None
     kind: type[Any] = type(event)
     given = event.__pydantic_fields_set__
-    if not given >= _NEEDED[kind]:
-        return None
-    if given <= _PLAIN[kind] and (given == _NEEDED[kind] or None not in map(event.__dict__.get, given)):
+    if given == _PLAIN_NEEDED[kind]:
         return event
-    if kind in _PATCHES and given == _NEEDED[kind] and all(map(_is_plain, event.__dict__[_PATCHES[kind]])):
+    needed = _NEEDED[kind]
+    if not given >= needed:
+        return None
+    if given <= _PLAIN[kind] and None not in map(event.__dict__.get, given):
+        return event
+    if kind in _PATCHES and given == needed and all(map(_is_plain, event.__dict__[_PATCHES[kind]])):
         return event
     return None if kind in _HOLD_CALLS or b"null" in payload or is_doubtful(payload) else event
 
