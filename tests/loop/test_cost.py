@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import statistics
 import sys
 import time
@@ -90,11 +91,13 @@ def counted(work: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> tuple[i
             run(self)
 
         monkeypatch.setattr(asyncio.events.Handle, "_run", counting)
+        gc.disable()  # a collection calls back into whoever asked for it
         sys.setprofile(profile)
         try:
             await work()
         finally:
             sys.setprofile(None)
+            gc.enable()
             monkeypatch.undo()
         return calls - callbacks, callbacks
 

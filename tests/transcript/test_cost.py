@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 from ag_ui.core import BaseEvent
+from tests.agui.counting import calls
 from tests.transcript.events import acd, acs, call, error, rf, rs, said, sd, ss, tc, te, text, ts
 
 from handrail.transcript import TranscriptReducer
@@ -16,19 +16,7 @@ from handrail.transcript import TranscriptReducer
 
 def calls_of(act: Callable[[], Any]) -> int:
     """How many Python functions are called while `act` runs."""
-    count = 0
-
-    def note(frame: Any, event: str, arg: Any) -> None:
-        nonlocal count
-        count += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        act()
-    finally:
-        sys.setprofile(before)
-    return count
+    return calls(act, "call")
 
 
 def thread_of(messages: int) -> TranscriptReducer:
