@@ -511,6 +511,9 @@ def test_result_within_another_call_that_is_cut_off() -> None:
     known = [rs(), call("c1", '{"a":1}'), cr("c1", "t1", "one"), rf(), rs("r2")]
     folded = Folded(*known, cs("c1"), ca("c1", '{"b"'), cr("c1", "t2", "two"), re_())
     assert [message.id for message in folded.fold.history()] == ["c1", "t1"]
+    early = Folded(*known, cs("c1"), cr("c1", "t2", "two"), ca("c1", '{"b"'), re_())
+    assert [message.id for message in early.fold.history()] == ["c1", "t1"]
+    assert [message.id for message in Folded(*known, cs("c1"), cr("c1", "t2"), re_()).fold.history()] == ["c1", "t2"]
     renamed = Folded(rs(), call("c1", "{}"), rf(), rs("r2"), cs("c1", function="g"), cr("c1", "t2"), re_())
     assert [call.function.name for call in renamed.fold.unanswered] == ["f"]
 

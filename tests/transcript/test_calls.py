@@ -298,3 +298,42 @@ def test_facts_about_calls_that_are_not_there_change_nothing() -> None:
     reducer.run_tool("nobody")
     reducer.hold(["nobody"], {"nobody": "Denied by the user"})
     assert reducer.transcript is before
+
+
+def test_a_call_that_was_cut_off_starts_over() -> None:
+    """S-132, P-51: of a call that an earlier run was cut off in, what the later run says is what is shown."""
+    for pieces in (["{}"], ["{"], []):
+        reducer = TranscriptReducer()
+        reduced(rs(), cs("c1"), *(ca("c1", piece) for piece in pieces), error("down"), start=reducer)
+        part = calls(reduced(rs("r2"), cs("c1"), start=reducer))["c1"]
+        assert (part.status, part.arguments, part.error) == ("streaming_arguments", "", None)
+        part = calls(reduced(ca("c1", "{}"), ce("c1"), rf("r2"), start=reducer))["c1"]
+        assert (part.status, part.arguments, part.parsed_arguments) == ("awaiting_result", "{}", {})
+
+
+@pytest.mark.parametrize("run", ["r1", "r2"])
+def test_a_call_that_comes_after_its_result_takes_it(run: str) -> None:
+    """P-52, S-55: the part that the result made becomes the call's, in the same run and in a later one."""
+    between = [rf(), rs("r2")] if run == "r2" else []
+    shown = calls(reduced(rs(), cr("c1", "10"), between, cs("c1", "look"), ca("c1", "{}"), ce("c1"), rf(run)))
+    assert list(shown) == ["c1"]
+    part = shown["c1"]
+    assert (part.name, part.arguments, part.result, part.status) == ("look", "{}", "10", "complete")
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_result_within_a_replay_is_for_what_that_turns_out_to_be(at: int) -> None:
+    """S-133, P-51: before its end, the result of another call under a known id is not written to the known one."""
+    known = [rs(), call("c1", '{"n":1}'), cr("c1", "one"), rf(), rs("r2"), cs("c1")]
+    stream: list[BaseEvent] = [ca("c1", '{"n":2}')]
+    stream.insert(at, cr("c1", "two"))
+    shown = calls(reduced(*known, stream, ce("c1"), rf("r2")))
+    assert [(part.arguments, part.result, part.status) for part in shown.values()] == [
+        ('{"n":1}', "one", "complete"),
+        ('{"n":2}', "two", "complete"),
+    ]
+    again = calls(reduced(*known, ca("c1", '{"n"'), cr("c1", "two"), ca("c1", ":1}"), ce("c1")))
+    assert [part.result for part in again.values()] == ["two"]
+    cut = calls(reduced(*known, stream, error("down")))
+    assert cut["c1"].result == "one"
+    assert (cut["c1#2"].status, cut["c1#2"].result) == ("failed", "two")

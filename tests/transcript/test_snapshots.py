@@ -17,6 +17,7 @@ from tests.transcript.events import (
     ce,
     cr,
     cs,
+    error,
     ms,
     qs,
     reasoned,
@@ -275,6 +276,18 @@ def test_other_arguments_and_names_are_taken_over() -> None:
         {"n": 2},
         "awaiting_result",
     )
+
+
+def test_a_call_that_was_cut_off_is_whole_in_a_snapshot() -> None:
+    """S-136, P-53: a snapshot of a later run completes it, answered or not; one that is open streams on."""
+    for results in ([], [result("t1", "c1", "42")]):
+        reducer = TranscriptReducer()
+        reduced(rs(), cs("c1"), ca("c1", "{"), error("down"), start=reducer)
+        reduced(rs("r2"), ms(answered("c1", None, ("c1", "{}")), *results), rf("r2"), start=reducer)
+        (part,) = reducer.transcript.messages[0].parts
+        assert isinstance(part, ToolCallPart)
+        assert (part.arguments, part.parsed_arguments, part.arguments_complete, part.error) == ("{}", {}, True, None)
+        assert (part.status, part.result) == (("complete", "42") if results else ("awaiting_result", None))
 
 
 def test_a_multimodal_turn_is_compared_by_content() -> None:

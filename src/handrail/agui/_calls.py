@@ -85,10 +85,16 @@ class ToolCalls:
         return self._listed or tuple(name for name in self._started if name in calls and calls[name].result is None)
 
     def begin_run(self) -> None:
-        self._streaming, self._started, self._listed = {}, {}, ()
+        self.end_run()
+        self._started, self._listed = {}, ()
 
     def end_run(self) -> None:
-        self._streaming = {}
+        """What is open was cut off; a result that it took from a call which it cannot be is given back."""
+        streaming, self._streaming = self._streaming, {}
+        for name, replay in streaming.items():
+            known = self._thread.calls.get(name)
+            if isinstance(replay, _Replay) and known is not None and replay.replaced and not replay.repeats(known):
+                self._reuse(replay, known, complete=False)
 
     def list_pending(self, ids: Iterable[str]) -> None:
         """Takes the list of a success as it is; an empty one says nothing."""

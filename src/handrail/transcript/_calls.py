@@ -5,12 +5,15 @@ A call is *open* while its arguments arrive and *waiting* from then on until som
 
 A call that is known from before this run may be streamed again: a replay. Its arguments are collected aside, and judged
 when they are complete: equal ones change nothing; others are appended while nobody has answered the call, and are a new
-call under the same id when somebody has (S-132, S-133). Within one run a call that is started again goes on (S-134).
+call under the same id when somebody has (S-132, S-133). An answer that comes meanwhile waits, since it is for the call
+that the replay turns out to be. Within one run a call that is started again goes on (S-134); one that an earlier run
+was cut off in starts over, as it does on the wire.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from ag_ui.core import Interrupt, ToolCallArgsEvent, ToolCallResultEvent, ToolCallStartEvent, ToolMessage
 
@@ -22,6 +25,15 @@ from handrail.transcript._text import GrowingText
 __all__ = ["Calls"]
 
 
+@dataclass(slots=True)
+class _Replay:
+    start: ToolCallStartEvent
+    text: GrowingText = field(default_factory=GrowingText)
+    answers: list[tuple[ToolCallResultEvent, str | None]] = field(
+        default_factory=list[tuple[ToolCallResultEvent, str | None]]
+    )
+
+
 class Calls:
     """What happens to the calls of a page. `place_for(event)` says where a new call is written, and as whose."""
 
@@ -31,7 +43,7 @@ class Calls:
         self._open: dict[str, str] = {}
         self._waiting: dict[str, None] = {}
         self._started: set[str] = set()
-        self._replays: dict[str, tuple[ToolCallStartEvent, GrowingText]] = {}
+        self._replays: dict[str, _Replay] = {}
         self._held: frozenset[str] = frozenset()
         self._denied: dict[str, str] = {}
 
@@ -60,10 +72,12 @@ class Calls:
         known = self._page.call(event.tool_call_id)
         if known is None:
             self._begin(event, event.parent_message_id)
-        elif event.tool_call_id in self._started:
+        elif event.tool_call_id in self._started or not known.name:
             self._reopen(known, event.tool_call_name)
+        elif not known.arguments_complete and known.result is None:
+            self._reopen(changed(known, arguments="", error=None, _growing=None), event.tool_call_name)
         else:
-            self._replays[event.tool_call_id] = (event, GrowingText())
+            self._replays[event.tool_call_id] = _Replay(event)
 
     def grow(self, event: ToolCallArgsEvent) -> None:
         if not event.delta:
@@ -72,13 +86,13 @@ class Calls:
         if part_id is not None:
             self._page.grow(part_id, event.delta)
         elif (replay := self._replays.get(event.tool_call_id)) is not None:
-            start, text = replay
-            self._replays[event.tool_call_id] = (start, text.plus(event.delta))
+            replay.text = replay.text.plus(event.delta)
 
     def end(self, call_id: str) -> None:
         replay = self._replays.pop(call_id, None)
         if replay is not None:
-            self._judge(*replay)
+            self._judge(replay.start, str(replay.text))
+            self._answer_all(replay)
         if (part_id := self._open.pop(call_id, None)) is not None:
             self._complete(self._page.part(part_id))
 
@@ -100,9 +114,8 @@ class Calls:
             changed(part, name=name, status="streaming_arguments", arguments_complete=False, parsed_arguments=None)
         )
 
-    def _judge(self, event: ToolCallStartEvent, text: GrowingText) -> None:
+    def _judge(self, event: ToolCallStartEvent, arguments: str) -> None:
         known = self._page.call(event.tool_call_id)
-        arguments = str(text)
         if known is None:
             return
         if known.name != event.tool_call_name or (arguments != known.arguments and known.result is not None):
@@ -127,6 +140,10 @@ class Calls:
     def answer(self, event: ToolCallResultEvent | ToolMessage, error: str | None, *, local: bool, denied: bool) -> None:
         """Write the answer to a call. One for a call that nobody made gets a part of its own, without a name."""
         call_id = event.tool_call_id
+        replay = self._replays.get(call_id)
+        if replay is not None and isinstance(event, ToolCallResultEvent):
+            replay.answers.append((event, error))
+            return
         part = self._page.call(call_id)
         if part is None:
             at, owner = self._place_for(call_id, None)
@@ -142,6 +159,10 @@ class Calls:
             told = changed(told, status="denied" if denied or was_denied else _answered(told))
         if told != part:
             self._page.put(told)
+
+    def _answer_all(self, replay: _Replay) -> None:
+        for event, error in replay.answers:
+            self.answer(event, error, local=False, denied=False)
 
     def run_tool(self, call_id: str) -> None:
         """The tool of a call has been started on this side."""
@@ -183,7 +204,12 @@ class Calls:
 
     def settle(self, error: str | None) -> None:
         """The run is over: calls whose arguments are not complete will never be."""
-        self._replays.clear()
+        replays, self._replays = self._replays, {}
+        for call_id, replay in replays.items():
+            known, arguments = self._page.call(call_id), str(replay.text)
+            if replay.answers and known is not None and not known.arguments.startswith(arguments):
+                self._judge(replay.start, arguments)
+            self._answer_all(replay)
         for part_id in self._open.values():
             self._page.put(changed(self._page.part(part_id), status="failed", error=error))
         self._open.clear()

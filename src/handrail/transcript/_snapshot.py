@@ -193,6 +193,9 @@ class _Reconciliation:
         if not part.streaming and (part.name, part.arguments) != (call.name, call.arguments):
             part = changed(part, name=call.name, parsed_arguments=call.parsed_arguments)
             part = changed(part, arguments=call.arguments, _growing=None)
+        if not part.streaming and not part.arguments_complete:  # it was cut off, and is whole now
+            part = changed(part, arguments_complete=True, parsed_arguments=call.parsed_arguments)
+            part = changed(part, status="awaiting_result", error=None)
         return part if told else self.answered(part)  # of several calls with one id the latest has the result
 
     def answered(self, part: ToolCallPart) -> ToolCallPart:
