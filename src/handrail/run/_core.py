@@ -27,6 +27,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from handrail.errors import UsageError
@@ -68,6 +69,7 @@ class Traits(NamedTuple):
     is_stamped: bool
 
 
+@lru_cache(maxsize=1024)  # to look at the class of a pydantic model for each event costs 5 us
 def traits_of(kind: type) -> Traits:
     ends = getattr(kind, "ends", None)
     return Traits(
@@ -90,7 +92,6 @@ class Core(Generic[E]):
         "_later",
         "_lock",
         "_row",
-        "_traits",
         "cancellation",
         "drained",
         "driver",
@@ -115,7 +116,6 @@ class Core(Generic[E]):
         self.ended: Verdict | None = None
         self.driver: weakref.ref[Driver] | None = None
         self._row = TABLE[Phase.RUNNING]
-        self._traits: dict[type, Traits] = {}  # to look at the class of a pydantic model for each event costs 5 us
         self._lock = threading.RLock()
         self._inside = False
         self._closing = False
@@ -174,7 +174,8 @@ class Core(Generic[E]):
     def emit(self, event: E) -> bool:
         """`_decide` written out: this is the one ask that comes once per token."""
         verdict = self.verdict
-        traits = self._traits.get(type(event)) or self._traits_of(event)
+        traits = traits_of(type(event))
+        given: Any = event
         ends = traits.ends if verdict is None else verdict(event)
         log = self.log
         behind: list[Callable[[], object]] | None = None
@@ -187,7 +188,7 @@ class Core(Generic[E]):
                     cell = self._row.emit if ends is None else self._row.emit_terminal
                     if cell.do is _APPEND:
                         items = log.items
-                        items.append(cast("Any", event).stamped(self.id, len(items)) if traits.is_stamped else event)
+                        items.append(given.stamped(self.id, len(items)) if traits.is_stamped else given)
                     elif cell.do is Do.REFUSE:
                         raise _not_to_emit(event)
                 finally:
@@ -214,14 +215,8 @@ class Core(Generic[E]):
         if self._row.emit.do is _APPEND:
             self.log.items.append(self._stamp(event))
 
-    def _traits_of(self, event: E) -> Traits:
-        kind = type(event)
-        if kind not in self._traits:
-            self._traits[kind] = traits_of(kind)
-        return self._traits[kind]
-
     def _stamp(self, event: E) -> E:
-        if not self._traits_of(event).is_stamped:
+        if not traits_of(type(event)).is_stamped:
             return event
         return cast("Any", event).stamped(self.id, len(self.log.items))
 
