@@ -5,13 +5,14 @@ PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
 PEERS  := .cache/peers
+LIVE   := .cache/live
 
 .PHONY: demo test check quick bench docs fuzz format lint types floors clean
 
 demo: $(VENV)/installed            ## run the embedded agent: no key, no network
 	@$(VENV)/bin/handrail demo
 
-test: $(VENV)/installed-dev $(PEERS)/ready   ## every test
+test: $(VENV)/installed-dev $(PEERS)/ready $(LIVE)/ready   ## every test
 	$(PY) -m pytest
 
 quick: $(VENV)/installed-dev       ## the tests that take no time, in under 20 s
@@ -65,6 +66,12 @@ $(PEERS)/ready: Makefile
 	@if command -v npm >/dev/null 2>&1; then \
 	  npm install --silent --no-audit --no-fund --prefix $(PEERS) @copilotkit/aimock@1.43.0 @ag-ui/client@1.0.0; \
 	else echo "npm is not here: tests against aimock and the TypeScript client will skip"; fi
+	@touch $@
+
+# Environments for servers of others' making: a minute each, once. Where they cannot be made, the tests skip and say so.
+$(LIVE)/ready: tests/live/environments.py | $(VENV)/installed-dev
+	@mkdir -p $(LIVE)
+	@$(PY) -m tests.live.environments
 	@touch $@
 
 clean:

@@ -1,19 +1,17 @@
-"""The OpenAI-compatible mock of others' making, as a process of its own for as long as a `with` lasts."""
+"""The mock of others' making (OpenAI-compatible, and AG-UI), as a process of its own for as long as a `with` lasts."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import socket
-import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-CLI = Path("node_modules/@copilotkit/aimock/dist/cli.js")
-UP_WITHIN = 20.0
+from tests.processes import listening
+
+DIST = Path("node_modules/@copilotkit/aimock/dist")
 
 
 class Aimock:
@@ -33,25 +31,15 @@ class Aimock:
 @contextlib.contextmanager
 def running(peers: Path, fixtures: Path) -> Iterator[Aimock]:
     """Start it on a free port with these fixtures; stop it on leaving."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = ["node", str(peers / CLI), "-p", str(port), "-f", str(fixtures), "--strict", "--log-level", "warn"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        _wait_until_up(process, port)
+    options = ["-f", str(fixtures), "--strict", "--log-level", "warn"]
+    with listening(lambda port: ["node", str(peers / DIST / "cli.js"), "-p", str(port), *options]) as port:
         yield Aimock(port)
-    finally:
-        process.terminate()
-        process.wait(10)
 
 
-def _wait_until_up(process: subprocess.Popen[bytes], port: int) -> None:
-    deadline = time.monotonic() + UP_WITHIN
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"aimock went away with code {process.returncode}")
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        time.sleep(0.02)
-    raise TimeoutError(f"aimock is not up after {UP_WITHIN} s")
+@contextlib.contextmanager
+def running_agui(peers: Path, config: Path) -> Iterator[int]:
+    """Start it with its AG-UI mock, as a configuration says; yields the port, and POST /agui is the agent."""
+    program = str(peers / DIST / "aimock-cli.js")
+    options = ["--config", str(config)]
+    with listening(lambda port: ["node", program, *options, "-p", str(port)], cwd=config.parent) as port:
+        yield port

@@ -1,0 +1,64 @@
+"""The environments of servers of others' making, each made once and kept under .cache/live.
+
+Their dependencies clash with each other and with handrail's, so none is ever installed beside handrail's own tools.
+`make test` makes them ahead (`python -m tests.live.environments`), since that takes a minute each.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import ROOT, SHARED
+
+HOME = ROOT / ".cache" / "live"
+
+ENVIRONMENTS: dict[str, tuple[str, ...]] = {
+    "pydantic-ai": ("pydantic-ai-slim[ag-ui]==2.68.0", "ag-ui-protocol==1.0.0", "starlette", "uvicorn"),
+    "langgraph": (
+        "ag-ui-langgraph==0.0.47",
+        "ag-ui-protocol==1.0.0",
+        "langgraph~=1.2",
+        "langchain-core~=1.8",
+        "fastapi",
+        "uvicorn",
+    ),
+}
+
+
+class Unavailable(Exception):
+    """An environment cannot be had here, and why."""
+
+
+def python_of(name: str) -> Path:
+    """The interpreter of an environment, which is made if it is not there. Raises `Unavailable`."""
+    wanted = "\n".join(ENVIRONMENTS[name])
+    home = HOME / name
+    made, python = home / "made", home / "bin" / "python"
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists() or made.read_text() != wanted:
+            _make(name, home, python)
+            made.write_text(wanted)
+    return python
+
+
+def _make(name: str, home: Path, python: Path) -> None:
+    install = [str(python), "-m", "pip", "install", "--quiet", "--retries", "1", *ENVIRONMENTS[name]]
+    try:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True, capture_output=True, text=True)
+        subprocess.run(install, check=True, capture_output=True, text=True, timeout=900)
+    except (OSError, subprocess.SubprocessError) as error:
+        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1]
+        raise Unavailable(f"the environment of the {name} server could not be made: {said[:200]}") from error
+
+
+if __name__ == "__main__":
+    for environment in ENVIRONMENTS if SHARED.is_dir() else ():
+        try:
+            python_of(environment)
+        except Unavailable as unavailable:
+            print(f"{unavailable}; tests against it will skip")
