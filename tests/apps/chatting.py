@@ -96,9 +96,6 @@ def chat(*streams: Any, **options: Any) -> ChatApp:
 def screen(app: App[Any]) -> str:
     """What is on the screen, as text, without what is blank at the end of lines."""
     width, _ = app.size
-    lines = [
-        "".join(segment.text for segment in strip).rstrip()
-        for strip in app.screen._compositor.render_strips()  # pyright: ignore
-    ]
-    assert all(len(line) <= width for line in lines)
-    return "\n".join(lines)
+    strips = app.screen._compositor.render_strips()  # pyright: ignore
+    assert {strip.cell_length for strip in strips} == {width}
+    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)

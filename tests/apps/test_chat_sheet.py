@@ -48,7 +48,7 @@ def leaves_of(text: str, cut: int) -> list[str]:
 def test_a_text_of_any_shape_is_cut_into_leaves_of_bounded_size(text: str) -> None:
     leaves = leaves_of(text, 7_001)
     assert max(map(len, leaves)) <= LONGEST_LEAF
-    assert max(leaf.count("\n") for leaf in leaves) <= 122
+    assert max(leaf.count("\n") for leaf in leaves) <= 62
     assert max(leaf.count("|") for leaf in leaves) <= 1_000
     joined = "".join([leaves[0], *(re.sub(r"\A```python\n", "", leaf) for leaf in leaves[1:])])
     assert joined == visible(text)

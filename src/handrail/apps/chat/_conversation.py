@@ -1,8 +1,8 @@
 """The blocks of a conversation as widgets, of which only a window is ever mounted.
 
-What a layout costs grows with the widgets there are, seen or not, so there are never many more than `MOST` of them:
-while the end is followed, those of the last blocks; scrolling to either end of the window moves it by half. Redrawing
-touches the blocks that are other objects than last time, so it costs what changed.
+What a layout costs grows with the widgets there are, seen or not, so there are never many more than a screen can
+need: while the end is followed, those of the last blocks; scrolling to either end of the window moves it by half.
+Redrawing touches the blocks that are other objects than last time, so it costs what changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from handrail.apps.chat._sheet import Block
 
 __all__ = ["Conversation", "Fold", "Prose"]
 
-MOST = 240
+_WIDGETS_A_ROW = 5
 
 
 class Line(Static):
@@ -74,21 +74,32 @@ class Fold(Static, can_focus=True):
 
 
 class Prose(Markdown):
-    """A leaf of an answer: Markdown that grows at its end. Its links open nothing: a model wrote them."""
+    """A leaf of an answer: Markdown that grows at its end. Its links open nothing: a model wrote them.
+
+    One that grows is made empty and then only ever appended to; one that was made whole is not appended to.
+    """
 
     def __init__(self, block: Block) -> None:
-        super().__init__(parser_factory=_parser, open_links=False, classes=block.look)
+        self._is_made_whole = not block.growing
+        super().__init__(block.text if self._is_made_whole else None, parser_factory=_parser, open_links=False)
+        self.set_classes(block.look)
         self.block = block
+        self._drawn = block.text if self._is_made_whole else ""
+        self._look()
 
     async def draw(self, block: Block) -> bool:
-        """False where the text does not go on from what is there: Markdown only ever grows well."""
-        drawn = self.source
-        if not block.text.startswith(drawn):
+        """False where the text does not go on from what is there."""
+        more = block.text[len(self._drawn) :]
+        if not block.text.startswith(self._drawn) or (more and self._is_made_whole):
             return False
-        if more := block.text[len(drawn) :]:
+        self.block, self._drawn = block, block.text
+        if more:
             await self.append(more)
-        self.set_class(block.text.endswith("\n\n"), "apart")
+        self._look()
         return True
+
+    def _look(self) -> None:
+        self.set_class(self._drawn.endswith("\n\n"), "apart")
 
 
 def _parser() -> MarkdownIt:
@@ -132,36 +143,42 @@ class Conversation(VerticalScroll):
         """Go to the end and stay there."""
         self.is_following = True
         self.anchor()
+        self.call_later(self._move, self._before(len(self._blocks), self.most))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         if self.is_following or old_value == new_value:
             return
         if new_value <= 0 and self._first > 0:
-            self.call_later(self._move, self._before(self._first, MOST // 2))
+            self.call_later(self._move, self._before(self._first, self.most // 2))
         elif new_value >= self.max_scroll_y:
             if self._last < len(self._blocks):
-                self.call_later(self._move, self._behind(self._first, MOST // 2))
+                self.call_later(self._move, self._behind(self._first, self.most // 2))
             else:
                 self.is_following = True
 
     @property
-    def _last(self) -> int:
-        return self._behind(self._first, MOST)
+    def most(self) -> int:
+        """The weight of the blocks in the window."""
+        return _WIDGETS_A_ROW * self.screen.size.height
 
-    def _behind(self, index: int, widgets: int) -> int:
-        """The index so many widgets behind that of a block; one block at least, as far as there is one."""
+    @property
+    def _last(self) -> int:
+        return self._behind(self._first, self.most)
+
+    def _behind(self, index: int, weight: int) -> int:
+        """The index behind so much weight from that of a block on; one block at least, as far as there is one."""
         for number in range(index, len(self._blocks)):
-            widgets -= self._blocks[number].weight
-            if widgets < 0 and number > index:
+            weight -= self._blocks[number].weight
+            if weight < 0 and number > index:
                 return number
         return len(self._blocks)
 
-    def _before(self, index: int, widgets: int) -> int:
-        """The index so many widgets in front of that of a block."""
+    def _before(self, index: int, weight: int) -> int:
+        """The index where so much weight in front of that of a block begins."""
         for number in range(index - 1, -1, -1):
-            widgets -= self._blocks[number].weight
-            if widgets < 0 and number < index - 1:
+            weight -= self._blocks[number].weight
+            if weight < 0 and number < index - 1:
                 return number + 1
         return 0
 
@@ -170,20 +187,20 @@ class Conversation(VerticalScroll):
         async with self._drawing:
             self._blocks = blocks
             if self.is_following or self._first >= len(blocks):
-                self._first = self._before(len(blocks), MOST)
+                self._first = self._before(len(blocks), self.most)
             await self._draw()
 
     async def _move(self, first: int) -> None:
-        """Let the window begin there, and keep what is seen in its place."""
+        """Let the window begin there; what is seen keeps its place, unless the end is followed."""
         async with self._drawing:
-            first = min(first, self._before(len(self._blocks), MOST))
+            first = min(first, self._before(len(self._blocks), self.most))
             if first == self._first:
                 return
             seen = self._topmost()
             height = 0 if seen is None else seen.virtual_region.y - self.scroll_offset.y
             self._first = first
             await self._draw()
-        if seen is not None:
+        if seen is not None and not self.is_following:
             self.call_after_refresh(self._put, seen, height)
 
     def _topmost(self) -> Widget | None:
@@ -197,6 +214,10 @@ class Conversation(VerticalScroll):
             self.scroll_to(y=widget.virtual_region.y - height, animate=False, immediate=True)
 
     async def _draw(self) -> None:
+        with self.app.batch_update():  # pyright: ignore[reportUnknownMemberType]  # the app that it is in may be any
+            await self._draw_window()
+
+    async def _draw_window(self) -> None:
         window = self._blocks[self._first : self._last]
         keys = {block.key for block in window}
         await self._take_away(key for key in tuple(self._drawn) if key not in keys)

@@ -30,6 +30,7 @@ _AT_A_LINE = (3_000, 60, 60)
 _ANYWHERE = (8_000, 60, 1_000)
 _WIDGETS_OF_AN_ITEM = 4
 
+_ROW = 80  # characters
 _LINE_START = 400  # how much of a line is looked at
 _BITS = re.compile(r"[^\n|]{1,2000}\|?|\||\n")
 _FENCE = re.compile(r" *(`{3,}|~{3,})([^\n]*)")
@@ -39,7 +40,7 @@ _ITEM = re.compile(r"[ >]*(?:[-+*]|\d{1,9}[.)])(?: |$)")
 
 class Leaves:
     """A growing text as leaves of Markdown, safe to draw; all but the last are final. `weights` says how many
-    widgets each takes, about.
+    rows and widgets each takes, about.
 
     A text that does not begin with the one before is another text, and gets leaves of its own.
     """
@@ -81,7 +82,7 @@ class Leaves:
         line, before = self._line, self._line_before
         self._line, self._line_before = "", line
         self._lines += 1
-        self.weights[-1] = 1 + self._lines // 4 + self._widgets
+        self.weights[-1] = self._lines + len(self.all[-1]) // _ROW + self._widgets
         is_blank = not line.strip()
         if found := _FENCE.match(line):
             self._at_fence(line, found[1], found[2])

@@ -48,7 +48,7 @@ _SPEAKERS = {"user": "you", "assistant": "agent", "activity": "activity"}
 class Block:
     """Something to draw. `text` is what is always seen, `more` what is seen when it is unfolded ("" for nothing).
 
-    `weight` is how many widgets it takes, about.
+    `weight` is how many rows and widgets it takes, about; `growing` says that more text may follow in it.
     """
 
     key: str
@@ -56,6 +56,7 @@ class Block:
     text: str
     more: str = ""
     weight: int = 1
+    growing: bool = False
 
 
 class Sheet:
@@ -106,12 +107,13 @@ class Sheet:
         leaves = self._leaves.setdefault(part.id, Leaves())
         leaves.grow(part.text, is_whole=not part.streaming)
         before = self._parts[part.id][1] if part.id in self._parts else ()
-        return tuple(
-            before[number]
-            if number < len(before) and before[number].text == text
-            else Block(f"{part.id}/{number}", "prose", text, weight=weight)
-            for number, (text, weight) in enumerate(zip(leaves.all, leaves.weights, strict=True))
-        )
+        blocks: list[Block] = []
+        for number, (text, weight) in enumerate(zip(leaves.all, leaves.weights, strict=True)):
+            growing = part.streaming and number == len(leaves.all) - 1
+            block = Block(f"{part.id}/{number}", "prose", text, weight=weight, growing=growing)
+            is_as_before = number < len(before) and before[number] == block
+            blocks.append(before[number] if is_as_before else block)
+        return blocks
 
     def _forget(self, message_ids: set[str]) -> None:
         for message_id in message_ids:

@@ -1,0 +1,147 @@
+"""The chat under load and under attack: the screen stays whole, keys are answered, and nothing piles up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.apps.chatting import Agent, chat, finished, says, screen, shows, started, until, write
+from textual.events import Key
+
+from handrail import AgentSession
+from handrail.apps._visible import visible
+from handrail.apps.chat._app import ChatApp
+from handrail.apps.chat._composer import Composer
+from handrail.apps.chat._conversation import Conversation
+from handrail.messages import assistant, user
+from handrail.testing import delay
+
+SIZE = (80, 24)
+ANSWERED_WITHIN = 0.1  # seconds, on a quiet machine
+
+HOSTILE = {
+    "escapes": "\x1b[2J\x1b]0;owned\x07\x1b]52;c;b3duZWQ=\x07 \x9b31m \r over",
+    "a long line": "word " * 2_000,
+    "one long word": "x" * 10_000,
+    "right to left": "مرحبا שלום \u202egnirts\u202c \u200f 12",
+    "emoji": "👩‍👩‍👧‍👦 🏳️‍🌈 é ｆｕｌｌ 한국어 " * 50,
+    "an open fence": "```python\n" + "x = 1\n" * 500,
+    "open emphasis": "**bold *both `code [link](" * 200,
+    "deep quotes": "> " * 500 + "deep\n",
+    "deep lists": "".join(f"{'  ' * depth}- {depth}\n" for depth in range(60)),
+    "a wide table": "|" + "a|" * 500 + "\n|" + "-|" * 500 + "\n|" + "b|" * 500 + "\n",
+    "html": "<script>alert(1)</script><b>bold</b>\n\n<div>\nblock\n</div>\n",
+    "markup": "[bold red]no[/] [@click=app.quit]no[/] $text {x} [/nothing]",
+    "a link": "[safe](javascript:alert(1)) ![i](http://x/y) <http://a.b/c>",
+    "nulls": "a\x00b\x7f\ufeff\u2028c",
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+async def test_the_screen_stays_whole_whatever_is_said(text: str) -> None:
+    half = len(text) // 2
+    call = [
+        {"type": "TOOL_CALL_START", "toolCallId": "c1", "toolCallName": text[:200]},
+        {"type": "TOOL_CALL_ARGS", "toolCallId": "c1", "delta": text},
+        {"type": "TOOL_CALL_END", "toolCallId": "c1"},
+        {"type": "TOOL_CALL_RESULT", "messageId": "t1", "toolCallId": "c1", "content": text},
+    ]
+    error = {"type": "RUN_ERROR", "message": text, "code": text[:50]}
+    app = chat([started(), *says("m1", text[:half], text[half:]), *call, error])
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        await write(pilot, text[:5_000])
+        await shows(pilot, "✗ failed")
+        await pilot.press("pageup")
+        await pilot.press("ctrl+end")
+        drawn = screen(app)
+        assert visible(drawn) == drawn
+        assert len(drawn.splitlines()) == SIZE[1]
+        assert drawn.splitlines()[0].strip() == "handrail chat · test"
+        assert "Quit" in drawn.splitlines()[-1]
+
+
+async def test_html_is_shown_and_not_dropped() -> None:
+    app = chat([started(), *says("m1", "<b>bold</b> and\n\n<div>\nblock\n</div>"), finished()])
+    async with app.run_test(size=SIZE) as pilot:
+        await write(pilot, "hi")
+        await shows(pilot, "<b>bold</b> and", "<div> block </div>")
+
+
+@pytest.mark.slow
+async def test_keys_are_answered_while_two_hundred_events_a_second_arrive() -> None:
+    """F-17."""
+
+    def answer() -> Iterator[Any]:
+        yield started()
+        start, *_, end = says("m1", "")
+        yield start
+        for number in range(400):
+            item = f"- item {number}\n" if number % 40 < 20 else f"word{number} **bold** "
+            yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m1", "delta": item}
+            yield delay(0.005)
+        yield end
+        yield finished()
+
+    app = chat(list(answer()))
+    waits: list[float] = []
+    async with app.run_test(size=SIZE) as pilot:
+        await write(pilot, "go")
+        composer = app.query_one(Composer)
+        await until(pilot, lambda: app.session.busy)
+        while app.session.busy:
+            before, began = composer.text, time.monotonic()
+            app.post_message(Key("x", "x"))
+            await until(pilot, lambda before=before: composer.text != before)
+            waits.append(time.monotonic() - began)
+        await shows(pilot, "✓ finished", "word399")
+    assert sorted(waits)[len(waits) // 2] < 5 * ANSWERED_WITHIN
+
+
+@pytest.mark.slow
+async def test_a_million_characters_are_drawn_by_no_more_widgets_than_a_page_takes() -> None:
+    paragraph = "All work and no play makes an agent dull. " * 23 + "\n\n"
+    app = chat([started(), *says("m1", *[paragraph] * 1_050, "The end."), finished()])
+    async with app.run_test(size=SIZE) as pilot:
+        await write(pilot, "go")
+        await shows(pilot, "The end.", "✓ finished")
+        conversation = app.query_one(Conversation)
+        assert len(app.session.transcript.text) > 1_000_000
+        assert len(list(conversation.walk_children())) <= conversation.most
+        conversation.scroll_home(animate=False)
+        await until(pilot, lambda: "The end." not in screen(app))
+        assert len(list(conversation.walk_children())) <= conversation.most
+        await pilot.press("ctrl+end")
+        await shows(pilot, "The end.")
+
+
+async def test_redrawing_a_long_conversation_touches_what_changed_and_mounts_a_page() -> None:
+    """F-17."""
+    turns = [user(f"question {n}") if n % 2 == 0 else assistant(f"answer {n}") for n in range(2_000)]
+    agent = Agent([started(), *says("m1", "one ", "more"), finished()])
+    app = ChatApp(agent, title="test")
+    app.session = app._watched(AgentSession(agent, messages=turns))  # pyright: ignore
+    async with app.run_test(size=SIZE) as pilot:
+        await shows(pilot, "answer 1999")
+        conversation = app.query_one(Conversation)
+        before = set(conversation.children)
+        assert len(before) <= conversation.most
+        await write(pilot, "another")
+        await shows(pilot, "one more", "✓ finished")
+        after = set(conversation.children)
+        assert len(after) <= conversation.most
+        assert len(after - before) <= 4
+        start = conversation._first  # pyright: ignore
+
+        def is_far_up() -> bool:
+            conversation.scroll_home(animate=False)
+            return conversation._first < start - 100  # pyright: ignore
+
+        await until(pilot, is_far_up)
+        assert len(conversation.children) <= conversation.most
