@@ -458,3 +458,11 @@ def test_the_shared_thread_survives_a_body_that_exits(monkeypatch: pytest.Monkey
     assert drive(speak).result.wait(PATIENCE).ok
     may_go.set()
     assert beside.result.wait(PATIENCE).ok
+
+
+async def test_a_plain_function_is_named_as_the_mistake() -> None:
+    """R-86: it can only be seen when it is called; the error says what `drive` takes."""
+    async with RunScope():
+        outcome = await drive(lambda driver: None).result  # type: ignore[arg-type, return-value]
+    assert outcome.outcome == "failed"
+    assert "async function" in str(outcome.error)

@@ -99,7 +99,10 @@ def drive(
             scopes.append(scope)
             if driver.run.is_cancelled:  # asked before there was a scope to cancel
                 scope.cancel()
-            await body(driver)
+            working: object = body(driver)
+            if not isinstance(working, Awaitable):
+                raise TypeError(f"drive() takes an async function; this one returned {type(working).__name__}")
+            await working
 
     host(driver, main)
     return driver.run
