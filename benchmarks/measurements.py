@@ -141,6 +141,24 @@ def _imports() -> Iterable[Measurement]:
     yield Measurement("import", "F-16", "import handrail", "s", (command,), (Bound(0.3),))
 
 
+def _server() -> Iterable[Measurement]:
+    where = {"bytes": "wire", "handrail": "wire", "pydantic-ai": "pydantic-ai"}
+    for clients in ("10", "100"):
+        for way, what, bounds in (
+            ("paced", "a turn for each", (Bound(2, "bytes"), Bound(1 / 8, "pydantic-ai"))),
+            ("ready", "all at once", (Bound(1, "bytes"),)),
+        ):
+            sizes = {"bytes": 400, "handrail": 400, "pydantic-ai": 100}
+            commands = tuple(
+                Command(home, "server", ("load", name, way, clients), sizes[name]) for name, home in where.items()
+            )
+            words = f"server, {clients} clients, {what}"
+            yield Measurement("server", "F-14", words, "us/event", commands, bounds, "bytes")
+    sizes = {"bytes": 500, "handrail": 500, "pydantic-ai": 200}
+    commands = tuple(Command(home, "server", ("idle", name, "held"), sizes[name]) for name, home in where.items())
+    yield Measurement("server", "F-15", "open idle stream", "KB", commands, (Bound(50),), "bytes")
+
+
 MEASUREMENTS: tuple[Measurement, ...] = (
     *_handle(),
     *_loop(),
@@ -149,5 +167,6 @@ MEASUREMENTS: tuple[Measurement, ...] = (
     *_client(),
     *_rest_of_the_wire(),
     *_transcript(),
+    *_server(),
     *_imports(),
 )
