@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
+from tests.agui.counting import calls
 
 from handrail.agui._chunks import ChunkExpansion
 from handrail.agui._enforce import read_event
@@ -306,6 +308,21 @@ def test_the_end_of_a_subagent_ends_its_item(payload: dict[str, Any]) -> None:
     """P-34: before it, and no other."""
     payload = payload | OF_S1
     assert expanded(text("m"), text("n", **S1), payload)[2:] == [end("n", **OF_S1), payload]
+
+
+def test_many_lanes_cost_no_more_than_few() -> None:
+    """P-30, P-60: neither the lane of an id nor that of a chunk that names nothing is searched for."""
+    counts = set[int]()
+    for size in (2, 300):
+        expansion = ChunkExpansion()
+        for number in range(size):
+            expand(expansion, text(f"m{number}", "x", tag=f"s{number}"))
+        expand(expansion, thought("g", "x"))
+        for payload in (text("new", "x"), thought("g", "y"), text("m1", "y"), text("m1", "y", tag="s1")):
+            event = read_event(payload, pytest.fail)
+            assert event is not None
+            counts.add(len(payload) * 1000 + calls(partial(expansion.expand, event), "call", "c_call"))
+    assert len(counts) == 4
 
 
 def test_an_item_ended_by_an_event_is_not_gone_on_with() -> None:

@@ -289,6 +289,73 @@ def test_halves_of_a_character_in_two_deltas_are_one() -> None:
     assert reading.verdict.said == "success"
 
 
+def test_a_chunk_outside_of_a_run_is_refused_as_a_chunk() -> None:
+    """P-36, P-35: the refusal names the event that was sent, and not the first that it stands for."""
+    chunk = {"type": "TEXT_MESSAGE_CHUNK", "messageId": "m", "delta": "x"}
+    for refused in (told(started(), finished(), chunk).verdict.rejected, told(chunk).verdict.cause):
+        assert refused.event_type == "TEXT_MESSAGE_CHUNK"
+        assert "'TEXT_MESSAGE_CHUNK'" in str(refused)
+
+
+def test_the_lane_of_an_event_without_a_tag_is_that_of_its_owner() -> None:
+    """P-34, P-41: what a subagent opened and goes on with untagged ends the subagent's chunks, not the parent's."""
+    a = {"subagentRunId": "A"}
+    for opener, item, cost in (
+        ({"type": "TEXT_MESSAGE_START", "messageId": "m", **a}, {"messageId": "m"}, "TEXT_MESSAGE"),
+        ({"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "f", **a}, {"toolCallId": "c"}, "TOOL_CALL"),
+    ):
+        reading = told(
+            started(),
+            {"type": "SUBAGENT_STARTED", "name": "a", **a},
+            opener,
+            {"type": "REASONING_MESSAGE_CHUNK", "messageId": "mine", "delta": "x"},
+            {"type": "REASONING_MESSAGE_CHUNK", "messageId": "its", "delta": "x", **a},
+            {"type": f"{cost}_END", **item},
+            {"type": "REASONING_MESSAGE_CHUNK", "delta": "y"},
+        )
+        assert [event["messageId"] for event in reading.dumps if event["type"] == "REASONING_MESSAGE_END"] == ["its"]
+        assert [message["content"] for message in reading.messages if message["role"] == "reasoning"] == ["xy", "x"]
+
+
+def test_a_call_of_a_subagents_message_ends_the_subagents_chunks() -> None:
+    """P-34, P-41: a call without a tag is its parent message's owner's."""
+    a = {"subagentRunId": "A"}
+    reading = told(
+        started(),
+        {"type": "TEXT_MESSAGE_START", "messageId": "m", **a},
+        {"type": "REASONING_MESSAGE_CHUNK", "messageId": "mine", "delta": "x"},
+        {"type": "REASONING_MESSAGE_CHUNK", "messageId": "its", "delta": "x", **a},
+        {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "f", "parentMessageId": "m"},
+    )
+    assert [event["messageId"] for event in reading.dumps if event["type"] == "REASONING_MESSAGE_END"] == ["its"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [({}, "it has no type"), ({"type": 1}, "a name but the number 1"), ({"type": ""}, 'a name but the string ""')],
+)
+def test_a_payload_without_a_usable_type_is_told_what_is_wrong(payload: dict[str, Any], said: str) -> None:
+    """P-16, P-7: a type that is no name is another mistake than none."""
+    cause = told(started(), payload).verdict.cause
+    assert cause.kind == "decode"
+    assert said in str(cause)
+
+
+@pytest.mark.parametrize("before", [[], [started()], [started(), {"type": "NEWER"}]])
+def test_an_event_too_large_is_named_by_its_number_and_beginning(before: list[dict[str, Any]]) -> None:
+    """P-5, P-14: the refused event's own number, and at most 200 characters of it, however the body is cut."""
+    for large in (
+        b'data: {"type":"CUSTOM","value":"' + b"x" * 2000 + b'"}\n\n',
+        b"id: " + b"9" * 900 + b'\ndata: {"type":\ndata: "CUSTOM",\ndata: "value":"' + b"x" * 2000 + b'"}\n\n',
+        b"".join(b"data: %d\n" % number for number in range(1000)),
+    ):
+        cause = read_every_cut(sse(before) + large, max_event_bytes=1000).verdict.cause
+        assert (cause.kind, cause.index) == ("decode", len(before))
+        assert 0 < len(cause.excerpt) <= 200
+        assert cause.excerpt in str(cause)
+    assert cause.excerpt.startswith(r"0\n1\n2")
+
+
 def test_an_event_too_large_fails_the_run_or_comes_after_it() -> None:
     """P-14, P-45: the limit is named; before that everything was delivered."""
     long = b"data: " + b"x" * 300

@@ -2,12 +2,14 @@
 
 Each agent (the parent, and each subagent by its `subagentRunId`) has a lane, and a lane holds at most one item that
 chunks have opened. A chunk goes on with an item or opens one; what stands in its lane then is ended before it. Other
-events end such items too: nearly all of them the one in their own lane, the ends of a run and a snapshot of the
-messages all of them, in the order they were opened. The end of the body ends none: an item cut off stays open.
+events end such items too: nearly all of them the one in their own lane, which without a tag is that of the agent who
+opened what they go on with; the ends of a run and a snapshot of the messages all of them, in the order they were
+opened. The end of the body ends none: an item cut off stays open.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -100,11 +102,17 @@ class _Item:
 
 
 class ChunkExpansion:
-    """Expands the chunks of one stream; while it is idle, every event but a chunk stands for itself."""
+    """Expands the chunks of one stream; while it is idle, every event but a chunk stands for itself.
 
-    def __init__(self) -> None:
+    `owner_of` says whose an event without a tag is, by what was opened before.
+    """
+
+    def __init__(self, owner_of: Callable[[Event], str | None] = lambda event: None) -> None:
         self.open: dict[_Lane, _Item] = {}
         """What chunks have open, by lane, in the order of opening; empty: the expansion is idle."""
+        self._open_of: dict[_Kind, dict[str, _Item]] = {kind: {} for kind in CHUNKS.values()}
+        """The same of each kind by id, which no two lanes hold at once."""
+        self._owner_of = owner_of
 
     def expand(self, event: Event) -> list[Event]:
         """What the event stands for, in order; raises `RemoteProtocolError` and changes nothing if nobody can say."""
@@ -116,7 +124,8 @@ class ChunkExpansion:
         elif type(event) in _ENDS_NONE:
             ended = []
         else:
-            item = self.open.get(getattr(event, "subagent_run_id", None))
+            tag: _Lane = getattr(event, "subagent_run_id", None)
+            item = self.open.get(self._owner_of(event) if tag is None else tag)
             ended = [item] if item else []
         return [*map(self._end, ended), event]
 
@@ -132,14 +141,14 @@ class ChunkExpansion:
                 _refuse(chunk, "P-32", f"First {chunk.type.value} must have a {wire_key}", f"/{wire_key}")
         item = _Item(kind, getattr(chunk, kind.id), lane, _settled(chunk, kind))
         ended = [self._end(standing)] if standing else []
-        self.open[lane] = item
+        self.open[lane] = self._open_of[kind][item.id] = item
         return [*ended, _start(chunk, item), *_content(chunk, item, is_opener=True)]
 
     def _lane_of(self, chunk: Any, kind: _Kind, key: str | None) -> _Lane:
         """The lane of an id is that of the item which holds it; without id and tag there must be one clear reading."""
         tag: _Lane = chunk.subagent_run_id
         if key is not None:
-            holder = self._holder_of(kind, key, tag)
+            holder = self._open_of[kind].get(key)
             if holder is None or holder.lane == tag:
                 return tag
             if tag is not None:
@@ -149,23 +158,16 @@ class ChunkExpansion:
             return holder.lane
         if tag is not None:
             return tag
-        lanes = [lane for lane, item in self.open.items() if item.kind is kind]
-        if None in lanes or not lanes:
+        items = self._open_of[kind]
+        if not items or ((standing := self.open.get(None)) is not None and standing.kind is kind):
             return None
-        if len(lanes) > 1:
-            named = ", ".join(map(repr, lanes))
+        if len(items) > 1:
+            named = ", ".join(repr(item.lane) for item in items.values())
             _refuse(chunk, "P-30", f"without id and subagentRunId it is ambiguous: {named} each have one open", None)
-        return lanes[0]
-
-    def _holder_of(self, kind: _Kind, key: str, tag: _Lane) -> _Item | None:
-        def holds(item: _Item | None) -> bool:
-            return item is not None and item.kind is kind and item.id == key
-
-        mine = self.open.get(tag)
-        return mine if holds(mine) else next(filter(holds, self.open.values()), None)
+        return next(iter(items.values())).lane
 
     def _end(self, item: _Item) -> Event:
-        del self.open[item.lane]
+        del self.open[item.lane], self._open_of[item.kind][item.id]
         return item.kind.end.build({item.kind.id: item.id} | _tag(item))
 
 

@@ -21,6 +21,7 @@ from handrail.agui._compat import LegacyEvents, version_warning
 from handrail.agui._enforce import quick_event, read_event
 from handrail.agui._fold import Fold
 from handrail.agui._json import decode_utf8, excerpt, parse_json
+from handrail.agui._shapes import kind_of
 from handrail.agui._sse import EventStreamFraming
 from handrail.agui._verdict import Verdict, VerdictLatch
 from handrail.agui._verify import Verifier
@@ -71,8 +72,8 @@ class Inbound:
         self._lenient = lenient
         self._framing: Framing = framing or EventStreamFraming(max_event_bytes)
         self._legacy = LegacyEvents(warn, new_id)
-        self._chunks = ChunkExpansion()
         self._verifier = Verifier(thread_id=thread_id, mismatch=warn if lenient else None)
+        self._chunks = ChunkExpansion(self._verifier.owner_of)
         self.fold = Fold(messages, state, warn=warn)
         """The messages and the state that the events have made, and what is pending."""
         self._latch = VerdictLatch(thread_id, run_id, warn)
@@ -139,6 +140,8 @@ class Inbound:
                     continue
                 if chunks.open or type(event) in CHUNKS:
                     parts = chunks.expand(event)
+                    if self._verifier.phase != "running" and type(event) in CHUNKS:
+                        accept(event)  # it is refused as what it is, and not as what it stands for
                     for part in parts:
                         accept(part)
                 else:
@@ -150,8 +153,10 @@ class Inbound:
                         self._note(part)
                     yield part
         except WireError as error:
-            if isinstance(error, RemoteProtocolError | RemoteDecodeError) and error.index is None:
+            if isinstance(error, RemoteProtocolError):
                 error.index = self._index
+            elif isinstance(error, RemoteDecodeError) and error.index is None:
+                error.index = self._index + 1  # the framing's: the event did not become one
             self._latch.refuse(error)
             self._stop()
 
@@ -194,9 +199,11 @@ def _check_payload(payload: Any, index: int) -> None:
     if not isinstance(payload, dict):
         raise _not_an_object(payload, "it is another kind of value", index)
     members = cast("dict[str, Any]", payload)
-    name = members.get("type")
-    if not isinstance(name, str) or not name:
+    if "type" not in members:
         raise _not_an_object(members, "it has no type", index)
+    name = members["type"]
+    if not isinstance(name, str) or not name:
+        raise _not_an_object(members, f"its type is not a name but {kind_of(name)}", index)
 
 
 def _not_an_object(payload: object, why: str, index: int) -> RemoteDecodeError:

@@ -41,6 +41,7 @@ __all__ = [
     "Text",
     "TextOrMany",
     "Whole",
+    "kind_of",
 ]
 
 _POINTER = re.compile(r"(?:/[^/~]*+(?:~[01][^/~]*+)*+)*+")
@@ -58,7 +59,7 @@ class Malformed(Exception):
 
 
 def _wrong(path: str, expected: str, value: object) -> Malformed:
-    return Malformed(path, f"expected {expected}, received {_kind_of(value)}")
+    return Malformed(path, f"expected {expected}, received {kind_of(value)}")
 
 
 @dataclass(slots=True)
@@ -175,7 +176,7 @@ class Many:
             raise _wrong(path, "array", value)
         elements = cast("list[Any]", value)
         if len(elements) < self.at_least:
-            raise _wrong(path, f"at least {self.at_least} element", elements)
+            raise Malformed(path, f"expected at least {self.at_least} element, received an array of {len(elements)}")
         kept: list[Any] = []
         for index, element in enumerate(elements):
             place = f"{path}/{index}"
@@ -295,15 +296,17 @@ def _read_null(slot: Field, key: str, place: str, reading: Reading) -> None:
     reading.warn("null-read-as-absent", f"null in the optional field {place} read as absent", place)
 
 
-def _kind_of(value: object) -> str:
-    """What JSON calls it; a string or a number is shown as well."""
+def kind_of(value: object) -> str:
+    """What JSON calls it, or Python if JSON has no such thing; a string or a number is shown as well."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
         return f'the string "{excerpt(value)}"'
     if isinstance(value, int | float):
         return f"the number {excerpt(value)}"
-    return "array" if isinstance(value, list | tuple) else "object"
+    if isinstance(value, list | dict):
+        return "array" if isinstance(value, list) else "object"
+    return f"a Python {type(value).__name__}"
 
 
 def _escaped(key: str) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from handrail.agui._json import excerpt
 from handrail.errors import RemoteDecodeError
 
 __all__ = ["EventStreamFraming"]
@@ -49,7 +50,7 @@ class EventStreamFraming:
         end = read.rfind(b"\n") + 1
         if not end:
             self._line += read
-            self._count(len(self._line))
+            self._count(self._line)
             return
         text = read[:end]
         if self._line:
@@ -73,7 +74,7 @@ class EventStreamFraming:
         if rest:
             self._hold(rest[:-1])
         if self._line:
-            self._count(len(self._line))
+            self._count(self._line)
 
     def end(self) -> bytes | None:
         """The data of the block that the end of the body cut off, or None."""
@@ -100,7 +101,7 @@ class EventStreamFraming:
     def _hold(self, lines: bytes) -> None:
         """Takes finished lines of the block at hand."""
         for line in lines.split(b"\n"):
-            self._count(len(line))
+            self._count(line)
             if line and not line.startswith(b":"):
                 self._held += len(line)
                 name, _, value = line.partition(b":")
@@ -114,8 +115,11 @@ class EventStreamFraming:
         self._held = 0
         return data or None
 
-    def _count(self, more: int) -> None:
-        if self._held + more > self._limit:
-            raise RemoteDecodeError(
-                f"the peer sent an event of more than {self._limit} bytes, which is the limit (max_event_bytes)"
-            )
+    def _count(self, line: bytes | bytearray) -> None:
+        """Refuses the block at hand if this line is too much for it."""
+        if self._held + len(line) > self._limit:
+            first = bytes(line[: self._limit + 1 - self._held])  # as far as every cut of the body would have come
+            name, _, value = first.partition(b":")
+            shown = excerpt(bytes(self._data) + (value.removeprefix(b" ") if name == b"data" else b"") or first)
+            words = f"an event of more than {self._limit} bytes, which is the limit (max_event_bytes)"
+            raise RemoteDecodeError(f"the peer sent {words}; it begins: {shown}", excerpt=shown)

@@ -188,6 +188,15 @@ class Verifier:
         """What is open now, in words with ids, in the order in which RUN_FINISHED asks for it."""
         return tuple(f"{kind.noun} {_named(key)}" for kind in _CLOSED_AT_THE_END for key in self._items[kind].open)
 
+    def owner_of(self, event: Event) -> Owner:
+        """The owner of the item that an event without a tag opens again or goes on with; None for the parent agent."""
+        kind, _ = _BRACKET_OF.get(type(event), (None, None))
+        if kind is None or not kind.owned:
+            return None
+        if isinstance(event, ToolCallStartEvent) and event.parent_message_id in self._items[_TEXT].owners:
+            return self._items[_TEXT].owners[event.parent_message_id]
+        return self._items[kind].owners.get(kind.key(event))
+
     def accept(self, event: Event) -> None:
         """Takes the next event of the stream, or refuses it: raises a protocol error and changes nothing."""
         bracket = _BRACKET_OF.get(type(event))
