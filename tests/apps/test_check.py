@@ -154,6 +154,36 @@ def test_json_is_a_finding_a_line_and_then_the_whole() -> None:
     assert whole["run"]["outcome"] == "failed"
 
 
+@pytest.mark.parametrize("body", [b"", b"\n\n", b"<!DOCTYPE html>\n<p>Not found</p>\n", b"Bad gateway", b"[1, 2]"])
+def test_what_is_no_event_stream_is_told_so(body: bytes) -> None:
+    code, out, _ = run_check("-", stdin=body)
+    assert code == 1
+    assert "this is not an event stream: no event is in it" in out
+    assert out.splitlines()[-1] == "0 events, 0 runs: 2 errors, 0 warnings. There is no run in it."
+    assert "not an event stream" not in run_check("-", stdin=sse(STARTED))[1]
+
+
+def test_an_event_too_large_has_its_number() -> None:
+    """P-5, P-14: also when it is the first."""
+    large = b"data: " + b"x" * (16 * 2**20)
+    for before in ([], [STARTED]):
+        found = check_stream([sse(*before), large])
+        assert places(found.findings) == [("error", len(before), "decode", None)]
+        assert found.events == len(before) + 1
+
+
+def test_several_files_are_each_named(tmp_path: Path) -> None:
+    clean, bad = tmp_path / "clean.sse", tmp_path / "bad.sse"
+    clean.write_bytes(sse(STARTED, FINISHED))
+    bad.write_bytes(sse(STARTED, UNKNOWN, FINISHED))
+    code, out, _ = run_check(str(clean), str(bad))
+    assert code == 1
+    assert [line.startswith(f"{file}: ") for file, line in zip((clean, bad, bad), out.splitlines(), strict=True)]
+    _, out, _ = run_check(str(clean), str(bad), "--json")
+    assert [json.loads(line)["file"] for line in out.splitlines()] == list(map(str, (clean, bad, bad)))
+    assert run_check(str(clean), str(clean))[0] == 0
+
+
 def test_what_cannot_be_read_is_a_mistake(tmp_path: Path) -> None:
     code, out, err = run_check(str(tmp_path / "nowhere.sse"))
     assert (code, out) == (2, "")

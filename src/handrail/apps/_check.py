@@ -22,7 +22,7 @@ from handrail.agui._sse import EventStreamFraming
 from handrail.agui._verdict import Verdict
 from handrail.agui._warnings import WarningRecord
 from handrail.apps._visible import one_line
-from handrail.errors import UsageError, WireError
+from handrail.errors import RemoteDecodeError, UsageError, WireError
 
 __all__ = ["Checked", "Finding", "check", "check_stream"]
 
@@ -59,18 +59,22 @@ class Checked:
         return sum(finding.level == level for finding in self.findings)
 
 
-def check(file: str, *, as_json: bool) -> int:
-    """Check the recording `file` ("-" is standard input) and print what was found; 0 when that is nothing, else 1.
+def check(files: Sequence[str], *, as_json: bool) -> int:
+    """Check recordings ("-" is standard input) and print what was found; 0 when that is nothing, else 1.
 
-    Raises `UsageError` where there is nothing to read.
+    Of several, each line says which it is about. Raises `UsageError` at the first that cannot be read.
     """
-    try:
-        checked = check_stream(_reads(sys.stdin.buffer) if file == "-" else _reads_of(file))
-    except OSError as error:
-        raise UsageError(f"{file!r} cannot be read: {error.strerror}.") from error
-    for line in _as_json(checked) if as_json else _as_text(checked):
-        print(line)
-    return 1 if checked.findings else 0
+    found = 0
+    for file in files:
+        name = file if len(files) > 1 else None
+        try:
+            checked = check_stream(_reads(sys.stdin.buffer) if file == "-" else _reads_of(file))
+        except OSError as error:
+            raise UsageError(f"{file!r} cannot be read: {error.strerror}.") from error
+        for line in _as_json(checked, name) if as_json else _as_text(checked, name):
+            print(line)
+        found += len(checked.findings)
+    return 1 if found else 0
 
 
 def check_stream(reads: Iterable[bytes]) -> Checked:
@@ -93,6 +97,8 @@ def check_stream(reads: Iterable[bytes]) -> Checked:
         # What is refused after the end of a run is a warning to a client, whose verdict stands; here it is the error.
         findings = [finding for finding in findings if str(refused) not in finding.message]
         findings.append(_refusal(refused))
+    if numbered.number < 0:
+        findings.append(Finding("error", None, "decode", None, "this is not an event stream: no event is in it"))
     return Checked(findings, numbered.number + 1, runs, verdict)
 
 
@@ -108,16 +114,20 @@ def _refusal(error: WireError) -> Finding:
 
 
 class _Numbered:
-    """A framing that knows the number of the payload it gave last, from 0."""
+    """A framing that knows the number of the payload it gave or refused last, from 0."""
 
     def __init__(self, framing: Framing) -> None:
         self.number = -1
         self._framing = framing
 
     def feed(self, read: bytes) -> Iterator[bytes]:
-        for payload in self._framing.feed(read):
+        try:
+            for payload in self._framing.feed(read):
+                self.number += 1
+                yield payload
+        except RemoteDecodeError:
             self.number += 1
-            yield payload
+            raise
 
     def end(self) -> bytes | None:
         rest = self._framing.end()
@@ -148,10 +158,11 @@ def _reads(recording: BinaryIO) -> Iterator[bytes]:
     return iter(partial(recording.read, 2**16), b"")
 
 
-def _as_json(checked: Checked) -> Iterator[str]:
+def _as_json(checked: Checked, file: str | None) -> Iterator[str]:
     """One object a finding, then one for the whole; what is not known is left out."""
+    about = {} if file is None else {"file": file}
     for finding in checked.findings:
-        yield json.dumps({name: value for name, value in asdict(finding).items() if value is not None})
+        yield json.dumps(about | {name: value for name, value in asdict(finding).items() if value is not None})
     verdict = checked.verdict
     run = {"outcome": verdict.outcome, "verdict": verdict.said, "message": verdict.message, "code": verdict.code}
     summary: dict[str, Any] = {
@@ -161,17 +172,18 @@ def _as_json(checked: Checked) -> Iterator[str]:
         "warnings": checked.count("warning"),
         "run": {name: value for name, value in run.items() if value is not None},
     }
-    yield json.dumps(summary)
+    yield json.dumps(about | summary)
 
 
-def _as_text(checked: Checked) -> Iterator[str]:
+def _as_text(checked: Checked, file: str | None) -> Iterator[str]:
+    about = "" if file is None else f"{one_line(file)}: "
     for finding in checked.findings:
         where = "end" if finding.event is None else f"event {finding.event}"
         place = f" at {one_line(finding.path)}" if finding.path else ""
-        yield f"{where}: {finding.level} {finding.rule}{place}: {one_line(finding.message)}"
+        yield f"{about}{where}: {finding.level} {finding.rule}{place}: {one_line(finding.message)}"
     found = (_many(checked.count("error"), "error"), _many(checked.count("warning"), "warning"))
     counts = f"{_many(checked.events, 'event')}, {_many(checked.runs, 'run')}"
-    yield f"{counts}: {', '.join(found) if checked.findings else 'clean'}. {_ending(checked)}"
+    yield f"{about}{counts}: {', '.join(found) if checked.findings else 'clean'}. {_ending(checked)}"
 
 
 def _ending(checked: Checked) -> str:

@@ -87,20 +87,20 @@ def demo(as_json: Json = False, debug: Debug = False) -> None:
 
 @app.command()
 def check(
-    file: Annotated[str, typer.Argument(help='A recorded stream, SSE or JSON lines; "-" is standard input.')],
+    files: Annotated[list[str], typer.Argument(help='Recorded streams, SSE or JSON lines; "-" is standard input.')],
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Say what is wrong with a recorded AG-UI stream, and where; events are counted from 0.
+    """Say what is wrong with recorded AG-UI streams, and where; events are counted from 0.
 
-    Exits with 0 when the stream is clean, 1 when something was found, 2 when there is nothing to read. A stream in
+    Exits with 0 when they are clean, 1 when something was found, 2 when there is nothing to read. A stream in
     which the run failed is clean when it says so as the protocol wants it.
     """
 
     def command() -> int:
         from handrail.apps._check import check
 
-        return check(file, as_json=as_json)
+        return check(files, as_json=as_json)
 
     raise typer.Exit(exit_code(command, debug))
 
