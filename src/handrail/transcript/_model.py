@@ -83,17 +83,17 @@ def changed(value: V, **changes: Any) -> V:
     """
     kind = type(value)
     new = object.__new__(kind)
-    fields, made_when_read = _FIELDS[kind]
-    for name in fields:
-        _set(new, name, changes[name] if name in changes else getattr(value, name))
-    for name, source, slot in made_when_read:
-        if name in changes:
-            _set(new, name, changes[name])
-        elif source not in changes:
+    copiers, made_when_read = _COPIERS[kind]
+    for put, get in copiers:
+        put(new, get(value))
+    for source, put, get in made_when_read:
+        if source not in changes:
             try:
-                _set(new, name, slot.__get__(value))
+                put(new, get(value))
             except AttributeError:  # nobody has read it yet
                 continue
+    for name, change in changes.items():
+        _set(new, name, change)
     return new
 
 
@@ -254,10 +254,18 @@ _SOURCES: dict[type, dict[str, str]] = {
     FilePart: {},
     TranscriptMessage: {"parts": "_vector"},
 }
-_FIELDS: dict[type, tuple[tuple[str, ...], tuple[tuple[str, str, Any], ...]]] = {
+
+
+def _copier(kind: Any, name: str) -> tuple[Callable[[Any, Any], None], Callable[[Any], Any]]:
+    slot = getattr(kind, name)
+    return slot.__set__, slot.__get__
+
+
+_COPIERS: dict[type, tuple[Any, Any]] = {
+    # How to copy an instance slot by slot: what it always has, and what is made when it is read, behind its source.
     kind: (
-        tuple(name for name in kind.__slots__ if name not in sources),  # pyright: ignore  # dataclass(slots=True)
-        tuple((name, source, getattr(kind, name)) for name, source in sources.items()),
+        tuple(_copier(kind, name) for name in kind.__slots__ if name not in sources),  # pyright: ignore  # slots=True
+        tuple((source, *_copier(kind, name)) for name, source in sources.items()),
     )
     for kind, sources in _SOURCES.items()
 }
