@@ -8,6 +8,9 @@ Strict means: `replace`, `remove`, `test`, and the source of `move` and `copy` n
 be there for every operation; an index is decimal without sign or leading zero; `-` is the place behind the last item,
 and only `add` (and the target of `move` and `copy`) may use it; a move into its own child is refused; `test` compares
 JSON values. Removing the root leaves null, which the RFC does not say and other implementations do.
+
+A patch makes nothing that could not have been sent: what it nests deeper than a peer would read, or copies beyond
+`MAX_COPIED`, does not apply. Else a handful of operations could double a value until nobody can hold or send it.
 """
 
 from __future__ import annotations
@@ -15,11 +18,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from handrail.agui._values import copy_json, json_equal
+from handrail.agui._json import MAX_DEPTH
+from handrail.agui._values import copy_json, extent, json_equal
 from handrail.errors import PatchError
 
-__all__ = ["Document"]
+__all__ = ["MAX_COPIED", "Document"]
 
+MAX_COPIED = 4 * 2**20
+"""The most that the copies of one patch may weigh together, in bytes as `extent` counts them."""
+_MAX_LEVELS = MAX_DEPTH - 1  # the request or event that carries the value is a level of its own
 _UNREAD: Any = object()
 _Undo = list[tuple[Any, ...]]
 """What takes a patch back, last change first: a function and its arguments each."""
@@ -35,11 +42,13 @@ class _Refused(Exception):
 class Document:
     """A JSON value of its own that patches change in place; what `read` has given never changes."""
 
-    __slots__ = ("_read", "_root")
+    __slots__ = ("_copied", "_read", "_root")
 
     def __init__(self, value: Any) -> None:
         self._root = copy_json(value)
         self._read = _UNREAD
+        self._copied = 0
+        """What the copies of the patch at hand weigh."""
 
     def read(self) -> Any:
         """The value as it stands now. The first reading after a change costs the size of the value."""
@@ -54,7 +63,7 @@ class Document:
         `result` afterwards; the value is what it was then, members that were removed and put back standing last.
         """
         undo: _Undo = []
-        done = 0
+        done = self._copied = 0
         try:
             for operation in operations:
                 _APPLY[operation.op](self, operation, undo)
@@ -80,13 +89,15 @@ class Document:
         return value
 
     def _add(self, operation: Any, undo: _Undo) -> None:
-        self._insert(_tokens(operation.path), copy_json(operation.value), undo)
+        tokens = _tokens(operation.path)
+        self._insert(tokens, _own(operation.value, tokens), undo)
 
     def _remove(self, operation: Any, undo: _Undo) -> None:
         self._take(_tokens(operation.path), undo)
 
     def _replace(self, operation: Any, undo: _Undo) -> None:
-        tokens, value = _tokens(operation.path), copy_json(operation.value)
+        tokens = _tokens(operation.path)
+        value = _own(operation.value, tokens)
         if not tokens:
             self._set_root(value, undo)
             return
@@ -102,11 +113,19 @@ class Document:
             return
         if target[: len(source)] == source:
             raise _Refused(f"{operation.from_!r} cannot be moved into its own child")
+        if len(target) > len(source):
+            _check_depth(extent(value)[0], target)
         self._take(source, undo)
         self._insert(target, value, undo)
 
     def _copy(self, operation: Any, undo: _Undo) -> None:
-        self._insert(_tokens(operation.path), copy_json(self._at(_tokens(operation.from_))), undo)
+        value, target = self._at(_tokens(operation.from_)), _tokens(operation.path)
+        depth, weight = extent(value)
+        _check_depth(depth, target)
+        self._copied += weight
+        if self._copied > MAX_COPIED:
+            raise _Refused(f"the patch copies more than {MAX_COPIED} bytes")
+        self._insert(target, copy_json(value), undo)
 
     def _test(self, operation: Any, undo: _Undo) -> None:
         if not json_equal(self._at(_tokens(operation.path)), operation.value):
@@ -152,6 +171,18 @@ _APPLY: dict[str, Callable[[Document, Any, _Undo], None]] = {
     "copy": Document._copy,  # pyright: ignore[reportPrivateUsage]
     "test": Document._test,  # pyright: ignore[reportPrivateUsage]
 }
+
+
+def _own(value: Any, target: Sequence[str]) -> Any:
+    """A copy of what an operation brings, if it may stand at `target`."""
+    if isinstance(value, dict | list):
+        _check_depth(extent(value)[0], target)
+    return copy_json(value)
+
+
+def _check_depth(depth: int, target: Sequence[str]) -> None:
+    if depth and len(target) + depth > _MAX_LEVELS:
+        raise _Refused(f"the value would be nested deeper than the {MAX_DEPTH} levels that can be sent")
 
 
 def _error(operation: Any, index: int, why: str) -> PatchError:

@@ -1,14 +1,16 @@
-"""Plain JSON values as Python holds them: when two are equal, and a copy that shares nothing.
+"""Plain JSON values as Python holds them: when two are equal, a copy that shares nothing, and how large one is.
 
 Python's own `==` is too weak for JSON: it takes True for 1. `copy.deepcopy` is right, and several times slower than a
-value without cycles needs. Neither function recurses, since patches can nest a value deeper than Python's stack.
+value without cycles needs. No function recurses, since a value may be nested deeper than Python's stack.
 """
 
 from __future__ import annotations
 
 from typing import Any, cast
 
-__all__ = ["copy_json", "json_equal"]
+__all__ = ["copy_json", "extent", "json_equal"]
+
+_WEIGHT_OF_A_VALUE = 16
 
 
 def json_equal(left: Any, right: Any) -> bool:
@@ -47,3 +49,27 @@ def copy_json(value: Any) -> Any:
                 node[key] = own = cast("dict[Any, Any] | list[Any]", child).copy()
                 todo.append(own)
     return root
+
+
+def extent(value: Any) -> tuple[int, int]:
+    """How many levels of objects and lists a JSON value has, and its weight: a byte a character, and 16 a value."""
+    depth = weight = 0
+    level = [value]
+    while level:
+        below: list[Any] = []
+        is_nested = False
+        for item in level:
+            weight += _WEIGHT_OF_A_VALUE
+            if isinstance(item, str):
+                weight += len(item)
+            elif isinstance(item, dict):
+                members = cast("dict[str, Any]", item)
+                is_nested = True
+                weight += len("".join(members))
+                below.extend(members.values())
+            elif isinstance(item, list):
+                is_nested = True
+                below.extend(cast("list[Any]", item))
+        depth += is_nested
+        level = below
+    return depth, weight
