@@ -311,6 +311,21 @@ def test_a_result_without_a_call() -> None:
     assert reducer.accept(ms()).messages == ()
 
 
+def test_a_call_that_the_snapshot_leaves_out_stays_with_its_result() -> None:
+    """S-55, S-136: a server may forget the call and keep the result; what was called is on the screen already."""
+    history = (
+        said("u1", "look"),
+        answered("a1", "Yes.", ("c1", "{}")),
+        result("t1", "c1", "found"),
+        said("u2", "thanks"),
+    )
+    reducer = restored(*history)
+    part = reducer.transcript.messages[1].parts[1]
+    after = reducer.accept(ms(said("u1", "look"), result("t1", "c1", "found"), said("u2", "thanks")))
+    assert outline(after) == [("u1", ["text:u1"]), ("a1", ["tool:c1"]), ("u2", ["text:u2"])]
+    assert after.messages[1].parts[0] is part
+
+
 # -- any snapshot upon any screen --------------------------------------------------------------------------------------
 
 _ids = st.sampled_from(["a", "b", "c", "d"])

@@ -186,7 +186,7 @@ class _Reconciliation:
     def _renewed(self, part: ToolCallPart) -> ToolCallPart | None:
         told = self._calls.get(part.tool_call_id)
         if not told:
-            return self.answered(part) if not part.name and part.tool_call_id in self._results else None
+            return self.answered(part) if part.tool_call_id in self._results else None
         call = told.popleft()
         if (part.message_id, part.encrypted_value) != (call.message_id, call.encrypted_value):
             part = changed(part, message_id=call.message_id, encrypted_value=call.encrypted_value)
