@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from ag_ui.core import (
     Event,
@@ -24,6 +24,7 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 
+from handrail.agui._warnings import WarningRecord
 from handrail.apps._visible import clipped, one_line, visible
 from handrail.apps.chat._leaves import UNFINISHED
 from handrail.apps.chat._status import Meter, still_running, verdict
@@ -34,18 +35,21 @@ __all__ = ["once", "say"]
 
 _SHOWN = 500
 
-Exchange = Callable[[AgentSession], RunState]
+Exchange: TypeAlias = Callable[[AgentSession, Callable[[str], None]], RunState]
+"""What is done with a session, and how it ended; the function it gets is to be told what the person says meanwhile."""
 
 
 def say(text: str) -> Exchange:
     """The exchange that says `text`."""
-    return lambda session: session.send_sync(text)
+    return lambda session, said: session.send_sync(text)
 
 
-def once(agent: Agent, exchange: Exchange, *, as_json: bool) -> int:
+def once(
+    agent: Agent, exchange: Exchange, *, as_json: bool, new_session: Callable[..., AgentSession] = AgentSession
+) -> int:
     """Have one exchange with `agent`, show it, and return the exit code. Ctrl-C stops it."""
     meter = Meter()
-    session = AgentSession(agent, on_warning=lambda record: None)
+    session = new_session(agent, on_warning=_kept)
     report: _Report = _JsonLines() if as_json else _Text()
     began = time.monotonic()
 
@@ -58,12 +62,16 @@ def once(agent: Agent, exchange: Exchange, *, as_json: bool) -> int:
 
     session.subscribe_events(heard)
     try:
-        state = exchange(session)
+        state = exchange(session, report.said)
     except KeyboardInterrupt:
         state = session.transcript.run
     facts = [verdict(state, session.pending_interrupts).text, meter.read(time.monotonic() - began)]
     report.ended(state, session, " · ".join([*facts, still_running(session.still_running()) or "drained"]))
     return _exit_code(state)
+
+
+def _kept(record: WarningRecord) -> None:
+    """The session keeps its warnings; what was tolerated is no part of the answer."""
 
 
 def _exit_code(state: RunState) -> int:
@@ -81,6 +89,8 @@ class _Report(Protocol):
 
     def event(self, event: Event) -> None: ...
 
+    def said(self, text: str) -> None: ...
+
     def ended(self, state: RunState, session: AgentSession, line: str) -> None: ...
 
 
@@ -89,6 +99,9 @@ class _JsonLines:
 
     def event(self, event: Event) -> None:
         _print(json.dumps(event.model_dump(mode="json", by_alias=True, exclude_none=True)) + "\n")
+
+    def said(self, text: str) -> None:
+        _print(json.dumps({"kind": "turn", "text": text}) + "\n")
 
     def ended(self, state: RunState, session: AgentSession, line: str) -> None:
         match state:
@@ -132,6 +145,9 @@ class _Text:
                 self._end_line()
             case _:
                 pass
+
+    def said(self, text: str) -> None:
+        self._line(f"you: {visible(text)}")
 
     def ended(self, state: RunState, session: AgentSession, line: str) -> None:
         for interrupt in session.pending_interrupts:

@@ -151,6 +151,45 @@ def chat(
     raise typer.Exit(exit_code(command, debug))
 
 
+@app.command()
+def record(
+    url: Annotated[str, typer.Argument(help="Where the agent is.")],
+    file: Annotated[str, typer.Argument(help="A new file for the recording.")],
+    text: Annotated[str | None, typer.Option("--once", metavar="TEXT", help="Say this, print the answer.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --once: the events as JSON lines.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Chat with an agent, and keep the bytes of every run for `handrail replay`. The conversation is in the file."""
+
+    def command() -> int:
+        from handrail.apps._replay import record
+
+        return record(url, file, text=text, as_json=as_json)
+
+    raise typer.Exit(exit_code(command, debug))
+
+
+@app.command()
+def replay(
+    file: Annotated[str, typer.Argument(help="A recording, an event stream, or AG-UI events as JSON lines.")],
+    speed: Annotated[float, typer.Option(help="How many times as fast as it was; 0 is at once.")] = 1.0,
+    as_text: Annotated[bool, typer.Option("--text", help="Print it, also where there is a terminal.")] = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Play a recording again, through the same checks: in the chat, or as text where there is no terminal.
+
+    As text it exits with 0 when the last run finished, 1 when it failed, 130 when it was stopped.
+    """
+
+    def command() -> int:
+        from handrail.apps._replay import replay
+
+        return replay(file, speed=speed, as_text=as_text, as_json=as_json)
+
+    raise typer.Exit(exit_code(command, debug))
+
+
 def main() -> NoReturn:
     """What the installed command and `python -m handrail` call."""
     for stream in (sys.stdout, sys.stderr):

@@ -67,7 +67,13 @@ class ChatApp(App[None]):
     ]
 
     def __init__(
-        self, agent: Agent, *, title: str, tools: Sequence[AnyTool] = (), opening: Opening | None = None
+        self,
+        agent: Agent,
+        *,
+        title: str,
+        tools: Sequence[AnyTool] = (),
+        opening: Opening | None = None,
+        new_session: Callable[..., AgentSession] = AgentSession,
     ) -> None:
         super().__init__()
         self._agent = agent
@@ -85,7 +91,7 @@ class ChatApp(App[None]):
         self._began = self._took = 0.0
         self._is_stopping = False
         self._sheet = Sheet()
-        self.session = self._watched(AgentSession(agent, tools=tools, ask=self._ask, on_warning=self._warned))
+        self.session = self._watched(new_session(agent, tools=tools, ask=self._ask, on_warning=self._warned))
 
     # -- the screen ------------------------------------------------------------------------------------------------
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from handrail.apps._load import AnyTool
 from handrail.apps._once import once, say
 from handrail.apps._visible import one_line
 from handrail.apps.chat._target import agent_named, tools_with_consent
-from handrail.client import Agent
+from handrail.client import Agent, AgentSession
 from handrail.errors import UsageError
 from handrail.transcript import Failed
 
@@ -36,7 +36,14 @@ def command(name: str, *, tools: str | None, text: str | None, as_json: bool) ->
     return chat(agent, title=name, tools=tools_with_consent(tools) if tools else ())
 
 
-def chat(agent: Agent, *, title: str, tools: Sequence[AnyTool] = (), opening: Opening | None = None) -> int:
+def chat(
+    agent: Agent,
+    *,
+    title: str,
+    tools: Sequence[AnyTool] = (),
+    opening: Opening | None = None,
+    new_session: Callable[..., AgentSession] = AgentSession,
+) -> int:
     """Hold a conversation with `agent` on the whole screen; returns when the person leaves.
 
     What was still going on then is stopped and named. What does not end in half a second is left to the end of the
@@ -48,7 +55,7 @@ def chat(agent: Agent, *, title: str, tools: Sequence[AnyTool] = (), opening: Op
         from handrail.apps.chat._app import ChatApp
     except ModuleNotFoundError as missing:
         raise UsageError(f"The chat needs {missing.name}: pip install 'handrail[chat]'.") from missing
-    app = ChatApp(agent, title=title, tools=tools, opening=opening)
+    app = ChatApp(agent, title=title, tools=tools, opening=opening, new_session=new_session)
     runner = asyncio.Runner()
     left = runner.run(_until_left(app))
     if left is None:
