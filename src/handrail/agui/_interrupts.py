@@ -17,11 +17,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal, cast
 
 from ag_ui.core import Interrupt, ResumeEntry
 
+from handrail.agui._instants import aware, read_instant
 from handrail.agui._schema import is_valid, type_names, violations
 from handrail.errors import NotInterruptedError, ResumeError
 
@@ -91,15 +92,8 @@ def _id_of(interrupt: Interrupt | str) -> str:
 
 def is_expired(interrupt: Interrupt, now: datetime) -> bool:
     """Whether a question can no longer be resolved at `now` (S-86): a naive time means UTC, no date never expires."""
-    try:
-        expires = datetime.fromisoformat(interrupt.expires_at or "")
-    except ValueError:
-        return False
-    return _aware(expires) <= _aware(now)
-
-
-def _aware(time: datetime) -> datetime:
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    expires = read_instant(interrupt.expires_at or "")
+    return expires is not None and expires <= aware(now)
 
 
 def refuse_duplicates(answers: Iterable[Answer | ResumeEntry]) -> None:
