@@ -100,7 +100,7 @@ def drive(
             if driver.run.is_cancelled:  # asked before there was a scope to cancel
                 scope.cancel()
             working: object = body(driver)
-            if not isinstance(working, Awaitable):
+            if not isinstance(working, Awaitable):  # pyright: ignore[reportUnnecessaryIsInstance]  # not everybody checks
                 raise TypeError(f"drive() takes an async function; this one returned {type(working).__name__}")
             await working
 
