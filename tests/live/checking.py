@@ -70,6 +70,12 @@ class Spoken:
         return fold
 
     @property
+    def unsendable(self) -> set[str]:
+        """The ids of messages that the session has and no request carries as they are: their calls are cut off."""
+        sent = self.fold.history()
+        return {message.id for message in self.fold.messages if message not in sent}
+
+    @property
     def carried(self) -> list[str]:
         """The ids of the questions this request answers, in its order."""
         return [entry["interruptId"] for entry in self.request.get("resume", [])]
@@ -114,7 +120,7 @@ def faults(thread: Sequence[Spoken], given_up: Collection[str] = ()) -> list[str
     `given_up` are questions that the application has abandoned on its side.
     """
     found: list[str] = []
-    waiting, before = Open(), list[Spoken]()
+    waiting, before, unsendable = Open(), list[Spoken](), set[str]()
     for number, spoken in enumerate(thread):
         of_this = [
             *_malformed(spoken),
@@ -122,11 +128,12 @@ def faults(thread: Sequence[Spoken], given_up: Collection[str] = ()) -> list[str
             *_answers(spoken, waiting, given_up),
             *violations(spoken.given.messages, waiting.held(spoken)),
             *(_forgotten(spoken, before[-1]) if before else ()),
-            *_heard_otherwise(spoken),
+            *_heard_otherwise(spoken, unsendable),
         ]
         found += [f"request {number}: {fault}" for fault in of_this]
         waiting.hear(spoken)
         before.append(spoken)
+        unsendable |= spoken.unsendable
     return found
 
 
@@ -188,7 +195,7 @@ def _forgotten(spoken: Spoken, last: Spoken) -> Iterator[str]:
         yield "the state is not the last one"
 
 
-def _heard_otherwise(spoken: Spoken) -> Iterator[str]:
+def _heard_otherwise(spoken: Spoken, unsendable: Collection[str]) -> Iterator[str]:
     """What the session took is what another reads in the same bytes, and it made the same messages of it."""
     read_here = spoken.reading.events
     if list(spoken.events) != read_here[: len(spoken.events)]:
@@ -197,10 +204,11 @@ def _heard_otherwise(spoken: Spoken) -> Iterator[str]:
         return
     if len(spoken.events) != len(read_here):
         yield f"the session took {len(spoken.events)} events of {len(read_here)}, and had a verdict"
-    theirs = spoken.reading.inbound.fold.messages
+    ours = [message for message in spoken.messages if message.id not in unsendable]
+    theirs = [message for message in spoken.reading.inbound.fold.messages if message.id not in unsendable]
     for what, part in (("said", _said), ("results", _results)):
-        if part(spoken.messages) != part(theirs):
-            yield f"the session has other {what} than the stream gives: {part(spoken.messages)} for {part(theirs)}"
+        if part(ours) != part(theirs):
+            yield f"the session has other {what} than the stream gives: {part(ours)} for {part(theirs)}"
 
 
 def _said(messages: Sequence[Message]) -> list[Any]:

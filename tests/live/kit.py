@@ -90,7 +90,8 @@ class Live:
             Spoken(exchange.request, exchange.body, self.is_lenient, heard.events, heard.messages)
             for exchange, heard in zip(exchanges, self.heard[thread_id], strict=True)
         ]
-        assert faults(thread, self.given_up) == []
+        found = faults(thread, self.given_up)
+        assert not found, "\n".join(found)
 
 
 def call_parts(session: AgentSession) -> list[ToolCallPart]:

@@ -10,10 +10,33 @@ import contextlib
 import json
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 PATIENCE = 10.0
+
+Cut: TypeAlias = Callable[[bytearray], int | None]
+
+
+def whole(answered: bytearray) -> int | None:
+    """Nothing is lost."""
+    return None
+
+
+def behind_frames(count: int, having: bytes = b"") -> Cut:
+    """The connection is lost behind so many frames that have these bytes in them."""
+
+    def cut(answered: bytearray) -> int | None:
+        end = answered.find(b"\r\n\r\n") + 4
+        for _ in range(count):
+            found = answered.find(having, end)
+            end = -1 if found < 0 else answered.find(b"\n\n", found) + 2
+            if end < 2:
+                return None
+        return end
+
+    return cut
 
 
 @dataclass
@@ -52,7 +75,7 @@ class Exchange:
 class Relay:
     """Listens at `url`, and passes everything on to a port of 127.0.0.1. `exchanges` are in order of their beginning.
 
-    With `cut_behind` set, connections are lost behind the first frame of the answer that has these bytes in it.
+    `cut` is asked at each read what length of the answer so far is passed on before the connection is lost; None, all.
     """
 
     def __init__(self, port: int, path: str = "/agui") -> None:
@@ -60,7 +83,7 @@ class Relay:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}{path}"
         self.exchanges: list[Exchange] = []
-        self.cut_behind: bytes | None = None
+        self.cut: Cut = whole
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._open: list[socket.socket] = []
         self._threads[0].start()
@@ -112,7 +135,7 @@ class Relay:
                 answered = conversation[-1].answered
                 known = len(answered)
                 answered += data
-                end = self._cut(answered)
+                end = self.cut(answered)
                 if end is not None:
                     del answered[end:]
                 near.sendall(answered[known:])
@@ -120,18 +143,12 @@ class Relay:
                     break
         _over(near, far, conversation)
 
-    def _cut(self, answered: bytearray) -> int | None:
-        """Where the answer is cut; None while it is not."""
-        found = -1 if self.cut_behind is None else answered.find(self.cut_behind)
-        end = -1 if found < 0 else answered.find(b"\n\n", found)
-        return None if end < 0 else end + 2
-
 
 def _over(near: socket.socket, far: socket.socket, conversation: list[Exchange]) -> None:
     for exchange in conversation:
         exchange.over.set()
+    _shut(far)  # first: the server is to know before the client can come again
     _shut(near)
-    _shut(far)
 
 
 def _shut(one: socket.socket) -> None:

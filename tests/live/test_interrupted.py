@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any
 
 import anyio
+import pytest
 from tests.live.kit import (
     AND_OLDER,
     HELLO,
@@ -17,8 +19,9 @@ from tests.live.kit import (
     on,
     servers_have_to_start,
 )
+from tests.live.relay import behind_frames, whole
 
-from handrail import AgentSession, Failed, Finished, approve
+from handrail import AgentSession, Failed, Finished, RunState, approve
 
 pytestmark = servers_have_to_start
 
@@ -114,15 +117,45 @@ async def test_slow_to_the_end(live: Live) -> None:
 @on(*SERVERS)
 async def test_the_connection_is_lost(live: Live) -> None:
     """S-13, S-14, S-29: what was delivered stays, and the turn is asked again."""
-    live.relay.cut_behind = b"TEXT_MESSAGE_CONTENT"
+    live.relay.cut = behind_frames(1, b"TEXT_MESSAGE_CONTENT")
     async with live.session() as session:
         state = await session.send("text")
         assert isinstance(state, Failed)
         assert state.kind in ("transport", "truncated")
         assert answer_of(session) == "Hello "
-        live.relay.cut_behind = None
+        live.relay.cut = whole
         assert (await session.send("text")).ok
         assert answer_of(session) == HELLO
+
+
+@pytest.mark.parametrize("scenario", ["client-tool", "interrupt"])
+@on("handrail", "pydantic-ai", "langgraph-older")
+async def test_the_connection_is_lost_anywhere(live: Live, scenario: str) -> None:
+    """S-14, S-57, S-58: behind any frame, what was said stays, what was cut off is left out, and the thread goes on."""
+
+    def get_location(accuracy: str) -> str:
+        return "here"
+
+    async def agreed_to(session: AgentSession) -> RunState:
+        while session.pending_interrupts:
+            await session.resume([approve(one) for one in session.pending_interrupts])
+        return session.transcript.run
+
+    for frames in count():
+        live.relay.cut = behind_frames(frames)
+        async with live.session(tools=[get_location]) as session:
+            state = await session.send(scenario)
+            live.relay.cut = whole
+            await agreed_to(session)
+            said = await session.send("text")
+            while isinstance(said, Failed) and "HTTP 409" in said.message:  # ours has yet to notice that we have gone
+                said = await session.run()
+            assert (await agreed_to(session)).ok
+            if live.peer in KEEPS_NOTHING:  # the others may have a question or a call to come back to
+                assert answer_of(session) == HELLO
+        if isinstance(state, Finished):
+            break
+    assert frames > 4
 
 
 @on(*SERVERS)
@@ -131,9 +164,9 @@ async def test_the_connection_is_lost_behind_an_answer(live: Live) -> None:
     async with live.session() as session:
         state = await session.send("interrupt")
         assert isinstance(state, Finished)
-        live.relay.cut_behind = b"RUN_STARTED"
+        live.relay.cut = behind_frames(1)
         assert isinstance(await session.resume([approve(one) for one in state.interrupts]), Failed)
-        live.relay.cut_behind = None
+        live.relay.cut = whole
         assert session.pending_interrupts == state.interrupts
         assert [entry.interrupt_id for entry in session.owed_answers] == [one.id for one in state.interrupts]
         assert (await session.run()).ok
@@ -168,9 +201,9 @@ async def test_kept_while_an_answer_is_owed(live: Live) -> None:
     """S-153: the answer that failed to arrive goes out again, from the session that was loaded."""
     async with live.session() as session:
         await session.send("interrupt")
-        live.relay.cut_behind = b"RUN_STARTED"
+        live.relay.cut = behind_frames(1)
         assert not (await session.resume([approve(one) for one in session.pending_interrupts])).ok
-        live.relay.cut_behind = None
+        live.relay.cut = whole
         data = json.loads(json.dumps(session.dump()))
     async with live.session(data) as loaded:
         assert (await loaded.run()).ok
