@@ -959,6 +959,29 @@ def test_values_are_not_shared_with_events() -> None:
     assert folded.fold.state == {"a": [1], "b": [1]}
 
 
+def test_models_are_shared_with_events() -> None:
+    """P-53, P-60: what a snapshot brings is kept as it came, at no cost; whoever changes a model copies it before."""
+    snapshot = ms(user(), assistant("a1", "x"))
+    for held, told in zip(Folded(rs(), snapshot).fold.messages, snapshot.messages, strict=True):  # type: ignore[union-attr]
+        assert held is told
+
+
+def test_ids_taken_many_times() -> None:
+    """P-60: an id that a thousand messages wanted costs the next no more than the third."""
+    counts = set[tuple[int, int]]()
+    for size in (3, 1000):
+        results, reuses = Folded(rs(), *(call(f"c{number}") for number in range(size + 1))), Folded()
+        for number in range(size):
+            results.go(cr(f"c{number}", "t1"))
+            reuses.go(rs(), call("c0", str(number)), cr("c0", f"t{number}"), rf())
+        reuses.go(rs(), cs("c0"), ca("c0", "last"))
+        result, end = cr(f"c{size}", "t1"), ce("c0")
+        counts.add((calls(partial(results.go, result), "call", "c_call"), calls(partial(reuses.go, end), "call")))
+        assert results.ids[-1] == f"t1#{size + 1}"
+        assert reuses.ids[-1] == f"c0#{size + 1}"
+    assert len(counts) == 1
+
+
 def test_local_messages() -> None:
     """S-53, S-56: what came by no event is taken in like the rest, a result behind its call."""
     folded = Folded(rs(), call("c1"), text("m2", "x"), rf())

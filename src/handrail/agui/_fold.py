@@ -70,7 +70,8 @@ class Fold:
     """The messages and the state of one thread, event by event.
 
     `messages` and `state` are what the thread starts from; no state reads as `{}`. `warn` gets a `WarningRecord`
-    for what does not fit. What `messages`, `state` and `history` have given never changes later. It takes
+    for what does not fit. What `messages`, `state` and `history` have given never changes later, unless whoever has it
+    changes it: the models of messages are shared with the events that brought them, and are not for changing. It takes
     one caller at a time.
     """
 
