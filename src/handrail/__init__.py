@@ -100,8 +100,8 @@ _HOME: dict[str, str] = {
             "TruncatedError UsageError WireError"
         ),
         "loop": (
-            "Attempt Backend BackendRequest Budget FinishDelta Limits Loop LoopRun ReasoningDelta RetryPolicy TextDelta "
-            "ToolCallDelta Usage UsageDelta Window"
+            "Attempt Backend BackendRequest Budget FinishDelta Limits Loop LoopRun ReasoningDelta RetryPolicy "
+            "TextDelta ToolCallDelta Usage UsageDelta Window"
         ),
         "messages": "assistant system user",
         "run": "EventStream Outcome Run RunDriver RunScope Settled Spend drive",
