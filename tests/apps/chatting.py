@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ag_ui.core import RunAgentInput
@@ -14,6 +17,8 @@ from handrail.client import AgentRun
 from handrail.testing import ScriptedAgent
 
 Lines = list[dict[str, Any]]
+
+SCREENS = Path(__file__).parent / "screens"
 
 ANY = "*"
 """As the thread and run of an event: those of the request."""
@@ -99,3 +104,12 @@ def screen(app: App[Any]) -> str:
     strips = app.screen._compositor.render_strips()  # pyright: ignore
     assert {strip.cell_length for strip in strips} == {width}
     return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+
+
+def check_screen(app: App[Any], name: str) -> None:
+    """The screen is the one that is kept under this name, but for the time; HANDRAIL_KEEP_SCREENS=1 keeps it anew."""
+    shown = re.sub(r"\b\d+(\.\d)? s\b", "N s", screen(app)) + "\n"
+    kept = SCREENS / f"{name}.txt"
+    if os.environ.get("HANDRAIL_KEEP_SCREENS"):
+        kept.write_text(shown, encoding="utf-8")
+    assert shown == kept.read_text(encoding="utf-8")

@@ -90,6 +90,7 @@ class ChatApp(App[None]):
         self._meter: Meter | None = None
         self._began = self._took = 0.0
         self._is_stopping = False
+        self.left_at_work = False  # whether a run was going on when the person left
         self._sheet = Sheet()
         self.session = self._watched(new_session(agent, tools=tools, ask=self._ask, on_warning=self._warned))
 
@@ -382,6 +383,8 @@ class ChatApp(App[None]):
         self._conversation.follow()
 
     def action_leave(self) -> None:
+        self.left_at_work = self.session.busy
+        self.session.stop()
         self.exit()
 
     def _tell(self, text: str) -> None:

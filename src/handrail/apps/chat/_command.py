@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from handrail.apps._load import AnyTool
@@ -70,23 +70,23 @@ async def _until_left(app: ChatApp) -> str | None:
     """Run the app; what is still running when it was left, or None."""
     await app.run_async()
     session = app.session
-    if session.busy:
-        print("The run that was going on has been stopped.")
+    for line in _farewell(app):
+        print(line)
     try:
         await session.aclose(_CLOSING_GRACE)
     except TimeoutError:
         running = session.still_running()
         names = ", ".join(one_line(name) or "unnamed" for name in running) or "the agent's run"
         return f"Left behind, still running: {names}."
-    finally:
-        _say_farewell(app)
     return None
 
 
-def _say_farewell(app: ChatApp) -> None:
+def _farewell(app: ChatApp) -> Iterator[str]:
     session = app.session
     run = session.transcript.run
+    if app.left_at_work:
+        yield "The run that was going on has been stopped."
     if isinstance(run, Failed) and run.kind != "cancelled":
-        print(f"The last run failed: {one_line(run.message)}")
-    if session.pending_interrupts:
-        print(f"Questions left open: {len(session.pending_interrupts)}. /save keeps them with the conversation.")
+        yield f"The last run failed: {one_line(run.message)}"
+    if asked := len(session.pending_interrupts):
+        yield f"Questions left open: {asked}."
