@@ -128,6 +128,28 @@ async def test_a_tool_runs_only_when_it_is_certain_that_the_call_is_ours(end: An
     assert len(made.script.inputs) == (2 if executed and end[0].outcome is None else 1)
 
 
+@pytest.mark.parametrize("pieces", [None, "", "{}", "{"])
+@pytest.mark.parametrize("whole", [call("c1"), ms(said("u1", "q"), answered("c1", None, ("c1", "{}")))])
+async def test_a_call_that_was_cut_off_is_executed_once_it_is_whole(pieces: str | None, whole: Any) -> None:
+    """S-58, S-66, P-51, P-53: whether the next run streams it again or a snapshot brings it; never before."""
+    cut = [cs("c1")] if pieces is None else [cs("c1"), ca("c1", pieces)]
+    made = session([rs(R), *cut, error()], finished(whole), finished(), tools=[Tool(echo, name="look")])
+    await made.send(said("u1", "q"))
+    await made.run()
+    assert list(map(ids, made.script.inputs)) == [["u1"], ["u1"], ["u1", "c1", "tool(c1)"]]
+    assert answers(made.script.inputs[2])["c1"].content == "got 0"
+    assert calls(made.transcript)["c1"].status == "complete"
+
+
+async def test_a_call_that_the_server_answered_before_it_is_never_executed() -> None:
+    """S-64, P-62: an answer that came before its call is an answer too."""
+    made = session(finished(cr("c1", "theirs"), call("c1", name="echo")), finished(), tools=[echo])
+    await made.send("q")
+    assert len(made.script.inputs) == 1
+    await made.run()
+    assert answers(made.script.inputs[1])["c1"].content == "theirs"
+
+
 async def test_a_call_that_the_server_answered_is_never_executed() -> None:
     """S-64"""
     ran: list[str] = []

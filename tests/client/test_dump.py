@@ -330,3 +330,14 @@ async def test_saved_while_two_tools_run_together() -> None:
     await again.run()
     assert answers(again.script.inputs[0])["c2"].content == "quick"
     assert sorted(ids(again.script.inputs[0])) == ["a1", "tool(c1)", "tool(c2)"]
+
+
+async def test_a_call_that_was_cut_off_is_not_kept_as_a_whole_one() -> None:
+    """S-58, P-61: half its arguments go nowhere, also by way of a dump; the words beside it stay."""
+    made = session([rs(R), text("a1", "Let me look."), cs("c1", parent="a1"), ca("c1", "{"), cs("c2"), error()])
+    await made.send("q")
+    again = loaded(same_again(made), [rs(R), call("c2"), rf(R)], [rs(R), rf(R)])
+    await again.run()
+    assert [message.id for message in again.script.inputs[0].messages][1:] == ["a1"]
+    assert not again.script.inputs[0].messages[1].tool_calls
+    assert again.pending_tool_calls == ("c2",)

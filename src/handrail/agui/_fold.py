@@ -46,7 +46,7 @@ from ag_ui.core import (
 
 from handrail.agui._calls import ToolCalls
 from handrail.agui._entries import Entry
-from handrail.agui._history import Repair, history
+from handrail.agui._history import Repair, history, without_unfinished
 from handrail.agui._models import made
 from handrail.agui._patch import Document
 from handrail.agui._thread import Thread
@@ -145,10 +145,20 @@ class Fold:
         calls = (call for entry in self._thread for call in entry.calls)
         return tuple(call.build() for call in calls if call.complete and call.result is None)
 
+    @property
+    def kept(self) -> tuple[Message, ...]:
+        """The messages as another fold may begin with them: without the calls whose arguments have not ended."""
+        unfinished = self._unfinished
+        left = (without_unfinished(message, unfinished) for message in self.messages)
+        return tuple(message for message in left if message is not None)
+
     def history(self, repair: Repair = lambda call: None) -> tuple[Message, ...]:
         """The messages of the next request (P-61); `repair` makes the answers that are missing."""
-        unfinished = [(entry.id, call.id) for entry in self._thread for call in entry.calls if not call.complete]
-        return history(self.messages, unfinished=unfinished, repair=repair)
+        return history(self.messages, unfinished=self._unfinished, repair=repair)
+
+    @property
+    def _unfinished(self) -> frozenset[tuple[str, str]]:
+        return frozenset((entry.id, call.id) for entry in self._thread for call in entry.calls if not call.complete)
 
     def add(self, message: Message) -> None:
         """Takes in a message that came by no event: a turn goes to the end, a result behind its call (S-56)."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from ag_ui.core import ActivityMessage, AssistantMessage, Message, ToolCall, ToolMessage
 
-__all__ = ["Repair", "history", "stopped_answer"]
+__all__ = ["Repair", "history", "stopped_answer", "without_unfinished"]
 
 Repair = Callable[[ToolCall], ToolMessage | None]
 """What stands for the missing answer of a call; None leaves it unanswered."""
@@ -57,6 +57,16 @@ def _calls(message: Message) -> Iterable[ToolCall]:
     return (message.tool_calls or ()) if isinstance(message, AssistantMessage) else ()
 
 
+def without_unfinished(message: Message, unfinished: Collection[tuple[str, str]]) -> Message | None:
+    """The message without its calls whose arguments never ended; None where nothing else is in it."""
+    if not isinstance(message, AssistantMessage) or not message.tool_calls:
+        return message
+    calls = [call for call in message.tool_calls if (message.id, call.id) not in unfinished]
+    if len(calls) == len(message.tool_calls):
+        return message
+    return message.model_copy(update={"tool_calls": calls or None}) if calls or message.content else None
+
+
 def _sendable(
     messages: Sequence[Message],
     results: dict[tuple[int, str], ToolMessage],
@@ -66,16 +76,10 @@ def _sendable(
     for index, message in enumerate(messages):
         if isinstance(message, ToolMessage | ActivityMessage):
             continue
-        if not isinstance(message, AssistantMessage) or not message.tool_calls:
-            yield message
-            continue
-        calls = [call for call in message.tool_calls if (message.id, call.id) not in unfinished]
-        if len(calls) < len(message.tool_calls):
-            if not calls and not message.content:
-                continue
-            message = message.model_copy(update={"tool_calls": calls or None})
-        yield message
-        yield from _answers(index, calls, results, repair)
+        sent = without_unfinished(message, unfinished)
+        if sent is not None:
+            yield sent
+            yield from _answers(index, tuple(_calls(sent)), results, repair)
 
 
 def _answers(

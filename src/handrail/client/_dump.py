@@ -89,8 +89,8 @@ def dumped(ledger: Ledger, *, is_running: bool) -> dict[str, Any]:
 
 
 def _placed(ledger: Ledger) -> tuple[Message, ...]:
-    """The messages, with the answers that are shown and not yet among them."""
-    messages = ledger.fold.messages
+    """The messages without the calls that were cut off, and with the answers that are shown and not yet among them."""
+    messages = ledger.fold.kept
     there = {message.id for message in messages}
     waiting = [message for message in ledger.unsent.values() if message.id not in there]
     if not waiting:
