@@ -196,7 +196,7 @@ class Kept:
 
     def restore(self, ledger: Ledger) -> None:
         """Put everything into the books of a session that has just been made."""
-        made_here = {part.tool_call_id for part in _calls(self.transcript) if part.local and part.status != "denied"}
+        made_here = {part.tool_call_id for part in _calls(self.transcript) if part.local}
         ledger.restore(messages=self.messages, transcript=self.transcript, made_here=made_here)
         ledger.unsent = {message.tool_call_id: message for message in self.unsent}
         ledger.pending_calls = self.pending_calls

@@ -21,6 +21,7 @@ from ag_ui.core import (
     StateDeltaEvent,
     StateSnapshotEvent,
     ToolCall,
+    ToolCallEndEvent,
     ToolMessage,
     UserMessage,
 )
@@ -86,10 +87,14 @@ class Ledger:
 
     @property
     def unanswered(self) -> tuple[ToolCall, ...]:
-        """The complete calls that nobody answered, nothing holds and the user did not refuse, in order."""
-        held, refused = self.questions.held, self.questions.refused
+        """The complete calls that wait for an answer and nothing else, in order.
+
+        Those that a question holds, that the user refused, or whose run did not succeed are not among them.
+        """
+        barred = self.questions.held | self.questions.refused.keys()
         with self.lock:
-            return tuple(call for call in self.fold.unanswered if call.id not in held and call.id not in refused)
+            waiting = (call for call in self.fold.unanswered if self.screen.waits(call.id))
+            return tuple(call for call in waiting if call.id not in barred)
 
     def run_id_of(self, call_id: str) -> str:
         """The run id of the request that led to a call; where that is not known any more, the last that was used."""
@@ -135,6 +140,8 @@ class Ledger:
             self.screen.accept(event)
             if isinstance(event, MessagesSnapshotEvent):
                 self._answer_again()
+            elif isinstance(event, ToolCallEndEvent):
+                self._forget_namesake(event.tool_call_id)
 
     def fold_only(self, event: BaseEvent) -> None:
         """Take a terminal event in on the wire; what the screen says of it is for `end`."""
@@ -152,18 +159,25 @@ class Ledger:
             self.screen.hold(self.questions.held, self.questions.refused)
 
     def _answer_again(self) -> None:
-        """A snapshot knows nothing of answers made here that it was not told: they stay where their call stays."""
+        """A snapshot knows nothing of answers made here that it was not told: they stay where their call stays.
+
+        They are kept where it goes, too: it may come back, and nothing is executed twice.
+        """
         unanswered = {call.id for call in self.fold.unanswered}
         known = unanswered | {m.tool_call_id for m in self.fold.messages if isinstance(m, ToolMessage)}
         for call_id, message in tuple(self._made_here.items()):
             if call_id in unanswered:
                 self.fold.add(message)
-                self.screen.answer(message)
-            elif call_id not in known:
-                del self._made_here[call_id]
-                if self.unsent.pop(call_id, None) is not None:
-                    words = f"the snapshot leaves out call {call_id}; its result {message.id} has nowhere to go"
-                    self.note(WarningRecord("result-without-call", words))
+                self.screen.answer(message, denied=call_id in self.questions.refused)
+            elif call_id not in known and self.unsent.pop(call_id, None) is not None:
+                words = f"the snapshot leaves out call {call_id}; its result {message.id} has nowhere to go"
+                self.note(WarningRecord("result-without-call", words))
+
+    def _forget_namesake(self, call_id: str) -> None:
+        """A call that has no answer, under the id of one that had: what was said to that one is not about this."""
+        if call_id not in self.questions.held and not self.screen.has_result(call_id):
+            self._made_here.pop(call_id, None)
+            self.questions.refused.pop(call_id, None)
 
     # -- what this side does ---------------------------------------------------------------------------------------
 
@@ -176,7 +190,7 @@ class Ledger:
         with self.lock:
             for message in made:
                 refused = message.tool_call_id in self.questions.refused
-                self._put(message, denied=refused)
+                self._put(message)
                 self.screen.answer(message, denied=refused)
                 words = f"call {message.tool_call_id} had no answer; the request says: {message.content}"
                 self.note(WarningRecord("call-repaired", words))
@@ -188,7 +202,6 @@ class Ledger:
             self.unsent.clear()
             self._reasons.clear()
             self.pending_calls = ()
-            self.questions.forget_answered()
             self.led_to = {call: run_id for call, run_id in self.led_to.items() if call in self.questions.held}
 
     def start_tool(self, call_id: str) -> None:
@@ -219,9 +232,8 @@ class Ledger:
         with self.lock:
             self.screen.set_state(value)
 
-    def _put(self, message: ToolMessage, *, denied: bool = False) -> None:
-        if not denied:
-            self._made_here[message.tool_call_id] = message
+    def _put(self, message: ToolMessage) -> None:
+        self._made_here[message.tool_call_id] = message
         self.fold.add(message)
 
     # -- kept and restored -----------------------------------------------------------------------------------------

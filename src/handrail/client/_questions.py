@@ -40,7 +40,10 @@ LOST_CODES = frozenset(
 
 
 class Questions:
-    """What is pending, what is owed, which calls are held, and which ones the user refused (with the text for it)."""
+    """What is pending, what is owed, which calls are held, and which ones the user refused (with the text for it).
+
+    A refusal is remembered for as long as the call can come back: a snapshot may leave out the answer that it had.
+    """
 
     def __init__(self) -> None:
         self.pending: tuple[Interrupt, ...] = ()
@@ -103,10 +106,6 @@ class Questions:
         self.refused.update(dict.fromkeys(self.held, ABANDONED))
         self.pending, self.owed, self.holds, self.reached_the_agent = (), (), {}, False
         return dropped
-
-    def forget_answered(self) -> None:
-        """Every call but the held ones has an answer: what is refused and told need not be remembered."""
-        self.refused = {call: text for call, text in self.refused.items() if call in self.held}
 
     def carried(self, entries: Sequence[ResumeEntry], forwarded_props: Any) -> tuple[list[ResumeEntry] | None, Any]:
         """How a request says these entries: as `resume`, or, to an older server, as a command in forwarded props."""

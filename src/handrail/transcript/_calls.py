@@ -164,6 +164,11 @@ class Calls:
         for event, error in replay.answers:
             self.answer(event, error, local=False, denied=False)
 
+    def waits(self, call_id: str) -> bool:
+        """Whether the latest call with this id is complete, unanswered and not given up."""
+        parts = self._page.calls.get(call_id)
+        return bool(parts) and parts[-1] in self._waiting
+
     def run_tool(self, call_id: str) -> None:
         """The tool of a call has been started on this side."""
         part = self._page.call(call_id)

@@ -174,6 +174,15 @@ class TranscriptReducer:
         """Say which calls wait for an open question, and which the user refused, with what is written there then."""
         self._calls.hold(held, denied)
 
+    def waits(self, call_id: str) -> bool:
+        """Whether a call is complete and may still be answered: its run was not given up."""
+        return self._calls.waits(call_id)
+
+    def has_result(self, call_id: str) -> bool:
+        """Whether the latest call with this id has an answer."""
+        part = self._page.call(call_id)
+        return part is not None and part.result is not None
+
     def set_state(self, state: Any) -> None:
         """Replace the shared state."""
         self._state.replace(state)
