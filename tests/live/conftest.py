@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,42 +31,41 @@ class Server:
 
 SERVERS = {
     "handrail": Server(Path(__file__).parent / "handrail_server.py", None, path="/"),
-    "pydantic-ai": Server(THEIRS / "pydantic_ai_server.py", "pydantic-ai"),
+    "pydantic-ai": Server(THEIRS / "pydantic_ai_server.py", "pydantic-ai", env={"PEER_SLOW": "0.15"}),
     "langgraph": Server(THEIRS / "langgraph_server.py", "langgraph"),
     "langgraph-older": Server(THEIRS / "langgraph_server.py", "langgraph", env={"PEER_OUTCOME": "0", "PEER_RAW": "0"}),
 }
 
 
 class Servers:
-    """The port of each server, by its name. One that cannot be started once is not tried again."""
+    """The servers that are asked for, by name; they come up side by side, and are stopped with `stack`."""
 
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-        self._started: dict[str, int | Unavailable] = {}
+    def __init__(self, names: Iterable[str], stack: ExitStack) -> None:
+        pool = stack.enter_context(ThreadPoolExecutor())
+        self._ports = {name: pool.submit(_started, SERVERS[name], stack) for name in names}
 
     def port(self, name: str) -> int:
-        if name not in self._started:
-            try:
-                self._started[name] = self._start(SERVERS[name])
-            except Unavailable as error:
-                self._started[name] = error
-        port = self._started[name]
-        if isinstance(port, Unavailable):
-            pytest.skip(str(port))
-        return port
+        """Where a server listens; skips the test where it cannot be had."""
+        try:
+            return self._ports[name].result()
+        except Unavailable as error:
+            pytest.skip(str(error))
 
-    def _start(self, server: Server) -> int:
-        if not server.script.exists():
-            raise Unavailable("the servers of others' making are not beside this checkout")
-        python = sys.executable if server.environment is None else str(python_of(server.environment))
-        program = listening(lambda port: [python, str(server.script), "--port", str(port)], env=server.env)
-        return self._stack.enter_context(program)
+
+def _started(server: Server, stack: ExitStack) -> int:
+    if not server.script.exists():
+        raise Unavailable("the servers of others' making are not beside this checkout")
+    python = sys.executable if server.environment is None else str(python_of(server.environment))
+    return stack.enter_context(
+        listening(lambda port: [python, str(server.script), "--port", str(port)], env=server.env)
+    )
 
 
 @pytest.fixture(scope="session")
-def servers() -> Iterator[Servers]:
+def servers(request: pytest.FixtureRequest) -> Iterator[Servers]:
+    cases = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
     with ExitStack() as stack:
-        yield Servers(stack)
+        yield Servers({params["live"] for params in cases if "live" in params}, stack)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ SCENARIOS: dict[str, list[Step]] = {
     "error": [[text("Half an ", "answ"), fail("misuse", message="the model died mid-stream")]],
     "error-first": [fail("misuse", message="the model is down")],
     "reasoning": [[reasoning("First ", "think."), text(*TEXT)]],
-    "slow": [[move for word in TEXT for move in (delay(0.3), text(word))]],
+    "slow": [[move for word in TEXT for move in (delay(0.15), text(word))]],
 }
 
 
@@ -61,5 +61,5 @@ def loop_for(given: RunAgentInput, principal: object) -> Loop:
 if __name__ == "__main__":
     options = argparse.ArgumentParser()
     options.add_argument("--port", type=int, required=True)
-    app = agui_app(loop_for)
+    app = agui_app(loop_for, busy="queue")  # a client that comes again before it was missed waits for that
     uvicorn.run(app, host="127.0.0.1", port=options.parse_args().port, log_level="warning")

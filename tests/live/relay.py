@@ -47,8 +47,8 @@ class Exchange:
     answered: bytearray = field(default_factory=bytearray)
     over: threading.Event = field(default_factory=threading.Event)
     """Set when the client, or the server, has closed the connection."""
-    was_left: bool = False
-    """Whether the client closed first."""
+    closed_by: str | None = None
+    """Who closed it first: the "client", or the "server", in whose name it is lost, too."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -125,9 +125,7 @@ class Relay:
                     self.exchanges.append(conversation[-1])
                 conversation[-1].asked += data
                 far.sendall(data)
-        for exchange in conversation[-1:]:
-            exchange.was_left = not exchange.over.is_set()
-        _over(near, far, conversation)
+        _over(near, far, conversation, "client")
 
     def _answers(self, near: socket.socket, far: socket.socket, conversation: list[Exchange]) -> None:
         with contextlib.suppress(OSError):
@@ -141,14 +139,16 @@ class Relay:
                 near.sendall(answered[known:])
                 if end is not None:
                     break
-        _over(near, far, conversation)
+        _over(near, far, conversation, "server")
 
 
-def _over(near: socket.socket, far: socket.socket, conversation: list[Exchange]) -> None:
+def _over(near: socket.socket, far: socket.socket, conversation: list[Exchange], by: str) -> None:
     for exchange in conversation:
-        exchange.over.set()
+        exchange.closed_by = exchange.closed_by or by
     _shut(far)  # first: the server is to know before the client can come again
     _shut(near)
+    for exchange in conversation:
+        exchange.over.set()
 
 
 def _shut(one: socket.socket) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.aimock import running_agui
-from tests.live.kit import HELLO, Live, answer_of, call_parts
+from tests.live.kit import HELLO, Live, answer_of, call_parts, servers_have_to_start
 from tests.live.relay import Relay
 
 from handrail import Failed
 
-pytestmark = pytest.mark.timeout(60, func_only=True)
+pytestmark = servers_have_to_start
 
 
 @pytest.fixture(scope="module")

@@ -250,7 +250,7 @@ async def test_ids_that_a_snapshot_gives(live: Live) -> None:
     assert roles == ["user", "assistant", "tool", "assistant", "user"]
 
 
-@on(*SERVERS)
+@on(*KEEPS_NOTHING)
 async def test_many_sessions_at_once(live: Live) -> None:
     """S-39: each has its thread, and none hears of another."""
 
