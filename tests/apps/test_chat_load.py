@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -9,17 +11,21 @@ from typing import Any
 import pytest
 from tests.apps.chatting import Agent, chat, finished, says, screen, shows, started, until, write
 from textual.events import Key
+from textual.widget import Widget
 
 from handrail import AgentSession
 from handrail.apps._visible import visible
 from handrail.apps.chat._app import ChatApp
 from handrail.apps.chat._composer import Composer
 from handrail.apps.chat._conversation import Conversation
+from handrail.apps.chat._sheet import Block
 from handrail.messages import assistant, user
 from handrail.testing import delay
 
 SIZE = (80, 24)
 ANSWERED_WITHIN = 0.1  # seconds, on a quiet machine
+
+PAGE = [Block(f"leaf/{number}", "prose", f"# Leaf {number}\n\n- an item\n") for number in range(3)]
 
 HOSTILE = {
     "escapes": "\x1b[2J\x1b]0;owned\x07\x1b]52;c;b3duZWQ=\x07 \x9b31m \r over",
@@ -145,3 +151,22 @@ async def test_redrawing_a_long_conversation_touches_what_changed_and_mounts_a_p
 
         await until(pilot, is_far_up)
         assert len(conversation.children) <= conversation.most
+
+
+@pytest.mark.slow
+async def test_nothing_piles_up_with_redraws() -> None:
+    app = chat()
+    async with app.run_test(size=SIZE) as pilot:
+        conversation = app.query_one(Conversation)
+
+        async def redraw(times: int) -> tuple[int, int]:
+            for number in range(times):
+                card = Block("card", "good", f"call {number}", "more " * (number % 7))
+                await conversation.show([Block("said", "said", f"text {number}"), card, *PAGE[: number % 3]])
+            await pilot.pause()
+            gc.collect()
+            return sum(isinstance(one, Widget) for one in gc.get_objects()), len(asyncio.all_tasks())
+
+        await redraw(6)
+        before = await redraw(6)
+        assert await redraw(30) == before
