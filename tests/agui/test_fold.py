@@ -523,6 +523,7 @@ def test_result_id_taken() -> None:
     folded = Folded(rs(), call("c1"), call("c2"), cr("c1", "u1"), cr("c2", "u1"), start=[user()])
     assert folded.ids == ["u1", "c1", "u1#2", "c2", "u1#3"]
     assert folded.codes == ["message-kind", "message-kind"]
+    assert "that of a message of role user" in folded.told[0].message
     two = Folded(rs(), call("c1"), call("c2"), cr("c1", "t1"), cr("c2", "t1"))
     assert two.ids == ["c1", "t1", "c2", "t1#2"]
 

@@ -168,7 +168,11 @@ def test_what_is_newer_goes_with_the_smallest_thing_around_it(payload: Any, clea
         (finished(outcome="success"), "/outcome", "object"),
         (finished(outcome={}), "/outcome/type", "missing"),
         (finished(outcome={"type": 1}), "/outcome/type", "string"),
-        (finished(outcome={"type": "interrupt", "interrupts": []}), "/outcome/interrupts", "at least 1"),
+        (
+            finished(outcome={"type": "interrupt", "interrupts": []}),
+            "/outcome/interrupts",
+            "at least 1 element, received an array of 0",
+        ),
         (finished(outcome={"type": "interrupt"}), "/outcome/interrupts", "missing"),
         (
             finished(outcome={"type": "interrupt", "interrupts": [{"id": "i"}]}),
@@ -477,6 +481,12 @@ def test_what_goes_out_malformed_is_refused() -> None:
         assert caught.value.path == path
         assert caught.value.rule == "P-25"
         assert path in str(caught.value)
+
+
+def test_what_json_has_no_name_for_is_named_as_python_does() -> None:
+    """P-25, P-7: a tuple is no array that was received as one."""
+    with pytest.raises(LocalProtocolError, match="expected array, received a Python tuple"):
+        sent(ASKED | {"tools": ()})
 
 
 @pytest.mark.parametrize("value", [float("nan"), object()])
