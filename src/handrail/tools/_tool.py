@@ -13,11 +13,13 @@ from pydantic import ValidationError
 
 from handrail.tools._context import ToolContext
 from handrail.tools._signature import Signature, without_partials
+from handrail.tools._values import error_text
 
 __all__ = ["ArgumentsError", "Tool", "catalogue", "completed", "groups", "tool"]
 
 C = TypeVar("C")
 
+_MAX_DEPTH = 200
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -98,7 +100,10 @@ class Tool:
             raise ArgumentsError(f"The arguments of {self.name} must be a JSON object, not {_json_kind(arguments)}")
         text = self._encode(cast("Mapping[str, Any]", arguments))
         self._convert(text)
-        return json.loads(text)
+        checked = json.loads(text)
+        if _is_too_deep(checked):
+            raise ArgumentsError(f"The arguments of {self.name} are nested deeper than {_MAX_DEPTH} levels")
+        return checked
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> Callable[[], Any] | Coroutine[Any, Any, Any]:
         """The call itself, not begun: for an async tool a coroutine, for a sync one a function to run in a thread.
@@ -128,8 +133,8 @@ class Tool:
     def _encode(self, arguments: Mapping[str, Any]) -> str:
         try:
             return json.dumps(dict(arguments), allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ArgumentsError(f"The arguments of {self.name} are not JSON: {error}") from None
+        except Exception as error:  # whatever an edited mapping raises when it is read
+            raise ArgumentsError(f"The arguments of {self.name} are not JSON: {error_text(error)}") from error
 
     def _convert(self, text: str) -> dict[str, Any]:
         try:
@@ -137,6 +142,8 @@ class Tool:
         except ValidationError as error:
             problems = "; ".join(_problem(e["loc"], e["msg"]) for e in error.errors(include_url=False))
             raise ArgumentsError(f"The arguments of {self.name} do not fit: {problems}") from None
+        except Exception as error:  # whatever a validator or a default of the user's raises
+            raise ArgumentsError(f"The arguments of {self.name} do not fit: {error_text(error)}") from error
 
 
 @overload
@@ -218,6 +225,18 @@ def _checked_schema(schema: object, name: str) -> dict[str, Any]:
     if not isinstance(schema, Mapping):
         raise TypeError(f"the schema of tool {name} is a JSON schema as a dict, not {type(schema).__name__}")
     return dict(cast("Mapping[str, Any]", schema))
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Whether lists and objects stand in each other deeper than what reads and writes JSON can follow everywhere."""
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [part for item in level for part in _parts(item) if isinstance(part, (dict, list))]
+    return bool(level)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    return cast("dict[str, Any]", value).values() if isinstance(value, dict) else value
 
 
 def _refuse_constant(text: str) -> NoReturn:
