@@ -575,3 +575,33 @@ async def test_legacy_questions_survive_a_dump() -> None:
     again = loaded(made.dump(), DONE)
     await again.resume([answer(again.pending_interrupts[0], 1)])
     assert again.script.inputs[0].forwarded_props == {"command": {"resume": 1}}
+
+
+# -- what the run that carried the answers says ------------------------------------------------------------------------
+
+
+async def test_a_question_asked_again_under_the_servers_own_run_id_is_open() -> None:
+    """S-81, S-93, S-97: the answer was consumed, the question is a new one, and holds its call."""
+    made = session(asking(question("i1", "c1")), [rs("own"), asks("own", question("i1", "c1"))], DONE)
+    await made.run()
+    state = await made.resume([approve("i1")])
+    assert isinstance(state, Finished)
+    assert state.outcome == "interrupt"
+    assert [interrupt.id for interrupt in made.pending_interrupts] == ["i1"]
+    assert made.owed_answers == ()
+    assert calls(made.transcript)["c1"].status == "awaiting_approval"
+    with pytest.raises(InterruptedThreadError):
+        await made.run()
+    await made.resume([approve("i1")])
+    assert made.pending_interrupts == ()
+
+
+@pytest.mark.parametrize("run_id", [R, "own"], ids=["as-asked", "its-own"])
+async def test_a_resumed_run_that_is_cancelled_leaves_its_call_failed(run_id: str) -> None:
+    """S-17, S-93, S-102: the answers are consumed, the call is released, and nobody will answer it."""
+    made = session(asking(question("i1", "c1")), [rs(run_id), rfx(run_id)])
+    await made.run()
+    await made.resume([approve("i1")])
+    assert (made.pending_interrupts, made.owed_answers, made.pending_tool_calls) == ((), (), ())
+    shown = calls(made.transcript)["c1"]
+    assert (shown.status, shown.error) == ("failed", None)

@@ -83,9 +83,9 @@ class Questions:
             if text := _refusal(answer, entry):
                 self.refused.update(dict.fromkeys(self.holds.get(entry.interrupt_id, ()), text))
 
-    def retire(self) -> None:
-        """The answers that are owed were consumed."""
-        answered = {entry.interrupt_id for entry in self.owed}
+    def retire(self, *, unless_asked: Iterable[Interrupt] = ()) -> None:
+        """The answers that are owed were consumed, and with them their questions, but for those asked again since."""
+        answered = {entry.interrupt_id for entry in self.owed} - {interrupt.id for interrupt in unless_asked}
         self.pending = tuple(interrupt for interrupt in self.pending if interrupt.id not in answered)
         self.holds = {name: calls for name, calls in self.holds.items() if name not in answered}
         self.owed, self.reached_the_agent = (), False

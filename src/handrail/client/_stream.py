@@ -22,6 +22,7 @@ from typing import Any
 from ag_ui.core import (
     CustomEvent,
     Event,
+    Interrupt,
     RunErrorEvent,
     RunFinishedEvent,
     RunFinishedSuccessOutcome,
@@ -68,7 +69,7 @@ class AgentStream:
         self._legacy: list[Any] = []
         self._listed: Sequence[str] = ()
         self._saw_the_asked_run = False
-        self._retires_at_end = False
+        self._settles_at_end: Finished | Failed | None = None
         self._is_replay = False
         self.hears_warnings = False
         self.verdict: Finished | Failed | None = None
@@ -115,9 +116,10 @@ class AgentStream:
 
     def _close(self) -> tuple[ToolCall, ...]:
         ledger = self._ledger
-        if self._retires_at_end and isinstance(self.verdict, Finished):
-            ledger.questions.retire()
+        if self._settles_at_end is not None and self.verdict is not None:
+            ledger.questions.retire(unless_asked=_asked_by(self._settles_at_end))
             ledger.hold()
+            ledger.end(self.verdict)
         if not self._saw_the_asked_run and self._run_id is not None and not self.hears_warnings:
             self._warn(
                 "run-id-mismatch", f"the run asked for is {self._request.run_id}, and the agent's {self._run_id}"
@@ -136,7 +138,7 @@ class AgentStream:
         if event.run_id == self._request.run_id:
             self._saw_the_asked_run = True
         self._calls, self._legacy, self._listed = {}, [], ()
-        self._retires_at_end = False
+        self._settles_at_end = None
         self.verdict = None
         if self._request.carried:
             ledger.questions.reached_the_agent = True
@@ -152,10 +154,10 @@ class AgentStream:
             self._warn("legacy-interrupt", f"run {event.run_id} asks by CUSTOM events, as servers did before outcomes")
         if isinstance(event.outcome, RunFinishedSuccessOutcome):
             self._listed = tuple(event.outcome.pending_tool_call_ids or ())
-        self._conclude(state)
         if not self._is_replay:
             self._settle_questions(event.run_id, state)
             ledger.run_ids[event.run_id] = True
+        self._conclude(state)
 
     def _settle_questions(self, run_id: str, state: Finished | Failed) -> None:
         """What was owed is consumed by the run that carried it, and what this run asks takes the place of the rest."""
@@ -163,10 +165,10 @@ class AgentStream:
         if self._request.carried and run_id == self._request.run_id:
             questions.retire()
         elif self._request.carried and not self._saw_the_asked_run:
-            self._retires_at_end = True
-        if isinstance(state, Finished) and state.outcome == "interrupt":
+            self._settles_at_end = state
+        if _asked_by(state):
             own = tuple(call.id for call in self._ledger.fold.unanswered if call.id in self._calls)
-            questions.ask(state.interrupts, own)
+            questions.ask(_asked_by(state), own)
         self._ledger.hold()
 
     def _failed(self, event: RunErrorEvent) -> bool:
@@ -211,3 +213,8 @@ class AgentStream:
 
     def _warn(self, code: str, message: str) -> None:
         self._ledger.note(WarningRecord(code, message))
+
+
+def _asked_by(state: Finished | Failed) -> Sequence[Interrupt]:
+    """The questions that a run ended with."""
+    return state.interrupts if isinstance(state, Finished) else ()
