@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from ag_ui.core import AssistantMessage, BaseEvent, ImagePart, Message, UrlSource
 from ag_ui.core import TextPart as WireText
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ from tests.transcript.events import (
     cs,
     error,
     ms,
+    qc,
     qs,
     reasoned,
     result,
@@ -395,3 +397,48 @@ def test_the_screen_says_what_the_snapshot_says(first: list[Message], second: li
     assert len({message.id for message in transcript.messages}) == len(transcript.messages)
     assert all(message.parts for message in transcript.messages)
     assert reducer.accept(ms(*second)) is transcript
+
+
+# -- what is open when a snapshot comes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("open_one", "other", "more"),
+    [
+        ([ts("m"), tc("m", "Two")], answered("n", "Two"), tc("m", "!")),
+        ([qs("m"), qc("m", "Two")], reasoned("n", "Two"), qc("m", "!")),
+    ],
+    ids=["text", "reasoning"],
+)
+def test_an_open_message_that_a_snapshot_renames_streams_no_more(open_one: list[Any], other: Any, more: Any) -> None:
+    """S-117, S-137, S-141: it has its place and its new id; what comes for the old one is for nothing."""
+    reducer = TranscriptReducer()
+    for event in [rs(), *open_one, ms(said("u", "q"), other), more]:
+        shown = reducer.accept(event)
+    parts = [part for message in shown.messages for part in message.parts if part.message_id == "n"]
+    assert [(part.text, part.streaming) for part in parts] == [("Two", False)]
+    assert not any(message.is_streaming for message in reducer.accept(rf()).messages)
+
+
+@pytest.mark.parametrize(
+    ("restored", "start"),
+    [(answered("m", "x"), ts("m")), (reasoned("m", "x"), qs("m"))],
+    ids=["text", "reasoning"],
+)
+def test_a_message_that_one_snapshot_brings_and_the_next_drops_begins_anew(restored: Any, start: Any) -> None:
+    """S-127, S-141"""
+    reducer = TranscriptReducer()
+    for event in [rs(), ms(said("u", "q"), restored), ms(said("u", "q")), start]:
+        shown = reducer.accept(event)
+    assert [(part.message_id, part.streaming) for part in shown.messages[-1].parts] == [("m", True)]
+
+
+def test_an_open_message_whose_further_part_a_snapshot_removes_streams_on_in_the_first() -> None:
+    """S-125, S-136, S-141"""
+    reducer = TranscriptReducer()
+    for event in [rs(), *text("m", "a"), *call("c"), ts("m"), tc("m", "b"), ms(answered("m", "other", ("c", "{}")))]:
+        reducer.accept(event)
+    shown = reducer.accept(tc("m", "!"))
+    parts = [part for part in shown.messages[0].parts if isinstance(part, TextPart)]
+    assert [(part.text, part.streaming) for part in parts] == [("other!", True)]
+    assert not reducer.accept(rf()).messages[0].is_streaming

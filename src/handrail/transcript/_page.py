@@ -142,6 +142,9 @@ class Page:
         at, index = self._places[part_id]
         return part_at(self.messages[at], index)
 
+    def __contains__(self, part_id: str) -> bool:
+        return part_id in self._places
+
     def call(self, call_id: str) -> ToolCallPart | None:
         """The latest call with this id."""
         parts = self.calls.get(call_id)

@@ -36,9 +36,15 @@ class Streams:
 
     def recount(self, restored: set[str]) -> None:
         """The page was rewritten by a snapshot: what is gone streams no more, what it wrote may stream again."""
-        index = self._index()
-        self._open = {wire_id: part for wire_id, part in self._open.items() if part in index.get(wire_id, ())}
-        self._restored |= restored & index.keys()
+        index, before = self._index(), self._open
+        self._open = {
+            wire_id: part if part in index[wire_id] else index[wire_id][-1]
+            for wire_id, part in before.items()
+            if wire_id in index
+        }
+        for part_id in {*before.values(), *self._open.values()}:
+            self._mark(part_id, streaming=part_id in self._open.values())
+        self._restored = (self._restored | restored) & index.keys()
 
     def start(self, wire_id: str, write: Callable[[], TextPart | ReasoningPart]) -> None:
         """A message begins to stream; `write` puts a new part on the page where one is needed."""
@@ -76,3 +82,7 @@ class Streams:
             self._page.put(changed(self._page.part(part_id), streaming=False))
         self._open.clear()
         self._restated.clear()
+
+    def _mark(self, part_id: str, *, streaming: bool) -> None:
+        if part_id in self._page and self._page.part(part_id).streaming is not streaming:
+            self._page.put(changed(self._page.part(part_id), streaming=streaming))
