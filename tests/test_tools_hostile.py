@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import pytest
-from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, computed_field, model_validator
 
 from handrail import Tool
-from handrail.tools import ArgumentsError
+from handrail.tools import ArgumentsError, as_content
 
 
 def _refuse(value: int) -> int:
@@ -35,6 +36,24 @@ class Unreadable(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return 2
+
+
+class Computed(BaseModel):
+    @computed_field
+    @property
+    def x(self) -> int:
+        raise KeyError("gone")
+
+
+@dataclass
+class Unset:
+    later: int = field(init=False)
+
+
+class Classless:
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("gone")
 
 
 def checked(x: Annotated[int, AfterValidator(_refuse)]) -> int:
@@ -74,3 +93,10 @@ def test_arguments_are_nested_no_deeper_than_can_be_said(levels: int, fits: bool
         return
     with pytest.raises(ArgumentsError, match="deeper than 200"):
         made.check(text)
+
+
+@pytest.mark.parametrize("made", [Computed, Unset, Unreadable, Classless, lambda: [{"a": Unset()}]])
+def test_a_value_that_raises_when_it_is_read_is_no_result(made: Callable[[], Any]) -> None:
+    """L-84: whatever it raises, it is a value that cannot be expressed."""
+    with pytest.raises(ValueError, match=r"cannot be a tool's result: (KeyError|AttributeError|RuntimeError)"):
+        as_content(made())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import pytest
@@ -16,6 +17,11 @@ from .kit import answers, play
 
 def _refuse(value: int) -> int:
     return 1 // value
+
+
+@dataclass
+class Unset:
+    later: int = field(init=False)
 
 
 def checked(x: Annotated[int, AfterValidator(_refuse)]) -> int:
@@ -44,3 +50,19 @@ async def test_an_edit_that_a_validator_raises_at_gives_an_error_result() -> Non
     assert got.outcome.ok
     assert "not run" in answers(got)["c1"]
     assert "ZeroDivisionError" in answers(got)["c1"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_value_that_raises_when_it_is_read_gives_an_error_result(is_async: bool) -> None:
+    """L-84, L-86: the call is answered with the error, the run goes on."""
+
+    def later() -> Unset:
+        return Unset()
+
+    async def soon() -> Unset:
+        return Unset()
+
+    got = await one_call(Tool(soon if is_async else later, name="t"))
+    assert got.outcome.ok
+    assert [r.is_error for r in got.of(events.ToolResult)] == [True]
+    assert "Unset" in answers(got)["c1"]

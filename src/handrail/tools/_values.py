@@ -27,20 +27,14 @@ _MAX_ERROR_TEXT = 4_000
 def as_content(value: Any) -> ToolContent:
     """A tool's value as the content of a tool message: text as it is, AG-UI parts as parts, the rest as JSON text.
 
-    Raises `ValueError` for what JSON cannot express. A number that is none (NaN, infinity) is written as null.
+    Raises `ValueError` for what JSON cannot express, and for a value whose own code raises when it is read. A number
+    that is none (NaN, infinity) is written as null.
     """
-    if value is None:
-        return ""
-    if isinstance(value, _PARTS):
-        return [value]
-    if _is_parts(value):
-        return list(value)
-    if isinstance(value, str) and not isinstance(value, Enum):
-        return value
     try:
-        return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"a value of type {type(value).__name__} cannot be a tool's result: {error}") from None
+        return _content(value)
+    except Exception as error:  # a value may run code of its own, and that may raise anything
+        said = f"a value of type {type(value).__name__} cannot be a tool's result: {error_text(error)}"
+        raise ValueError(said) from error
 
 
 def error_text(error: BaseException) -> str:
@@ -53,6 +47,18 @@ def error_text(error: BaseException) -> str:
     return (f"{name}: {message}" if message else name)[:_MAX_ERROR_TEXT]
 
 
+def _content(value: Any) -> ToolContent:
+    if value is None:
+        return ""
+    if isinstance(value, _PARTS):
+        return [value]
+    if _is_parts(value):
+        return list(value)
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return value
+    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+
+
 def _is_parts(value: Any) -> TypeGuard[list[ContentPart]]:
     return (
         bool(value) and isinstance(value, list) and all(isinstance(part, _PARTS) for part in cast("list[Any]", value))
@@ -60,7 +66,7 @@ def _is_parts(value: Any) -> TypeGuard[list[ContentPart]]:
 
 
 def _plain(value: Any) -> Any:
-    """`value` as JSON data; raises `ValueError` for a type that is none of those a tool may give."""
+    """`value` as JSON data; raises `TypeError` for a type that is none of those a tool may give."""
     match value:
         case Enum():
             return _plain(value.value)
@@ -79,4 +85,4 @@ def _plain(value: Any) -> Any:
         case _ if is_dataclass(value) and not isinstance(value, type):
             return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
         case _:
-            raise ValueError(f"{type(value).__name__} is none of the types a tool may give")
+            raise TypeError(f"{type(value).__name__} is none of the types a tool may give")
