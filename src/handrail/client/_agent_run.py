@@ -148,6 +148,8 @@ class AgentDriver(RunDriver[Event]):
             except Exception:
                 _logger.exception("run %s: the reader itself raised", self.run.id)
                 raise
+            if not self.run.is_cancelled and not self.inbound.has_verdict:
+                self.publish(self.inbound.end())  # the grace was over in the moment in which a further run began
             self.finish(None, outcome="cancelled")
 
         host(self, main)

@@ -207,23 +207,30 @@ class Exchange:
         return calls
 
     async def _read(self, run: Run[Event], stream: AgentStream) -> None:
-        """Take in what the agent says, to the end of the stream or of the grace behind a terminal event."""
+        """Take in what the agent says, to the end of the stream or of the grace behind a terminal event.
+
+        A run that begins in the very moment in which the grace is over is read on, in a scope that is not cancelled.
+        """
         grace = getattr(self._setting.agent, "close_grace", DEFAULT_GRACE)
         hear: Callable[[WarningSink], object] | None = getattr(run, "on_warning", None)
         if hear is not None:
             stream.hears_warnings = True
             hear(self._pass_on)
-        with anyio.CancelScope() as reading:
-            async for event in run.events:
-                self._take(event, stream)
-                if isinstance(event, RunStartedEvent | RunFinishedEvent | RunErrorEvent):
-                    ends = anyio.current_time() + grace if stream.waits_for_more else float("inf")
-                    reading.deadline = ends
-            outcome = await run.result
-            if stream.verdict is None:
-                stream.fail(_failure(outcome, run))
-            elif hear is None and outcome.outcome == "failed":
-                self._warn("transport-after-end", f"after the end of the run: {outcome.error}")
+        events = aiter(run.events)
+        while stream.verdict is None:
+            with anyio.CancelScope() as reading:
+                async for event in events:
+                    self._take(event, stream)
+                    if self.is_stopped:  # by a callback, and what comes next may be here already
+                        return stream.fail(cancelled())
+                    if isinstance(event, RunStartedEvent | RunFinishedEvent | RunErrorEvent):
+                        ends = anyio.current_time() + grace if stream.waits_for_more else float("inf")
+                        reading.deadline = ends
+                outcome = await run.result
+                if stream.verdict is None:
+                    stream.fail(_failure(outcome, run))
+                elif hear is None and outcome.outcome == "failed":
+                    self._warn("transport-after-end", f"after the end of the run: {outcome.error}")
 
     def _take(self, event: Event, stream: AgentStream) -> None:
         is_folded = stream.take(event)
