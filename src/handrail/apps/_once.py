@@ -65,8 +65,12 @@ def once(
         state = exchange(session, report.said)
     except KeyboardInterrupt:
         state = session.transcript.run
-    facts = [verdict(state, session.pending_interrupts).text, meter.read(time.monotonic() - began)]
-    report.ended(state, session, " · ".join([*facts, still_running(session.still_running()) or "drained"]))
+    facts = [
+        verdict(state, session.pending_interrupts).text,
+        meter.read(time.monotonic() - began),
+        still_running(session.still_running()),
+    ]
+    report.ended(state, session, " · ".join(filter(None, facts)))
     return _exit_code(state)
 
 
