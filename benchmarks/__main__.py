@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
+import time
 
 from benchmarks._measure import measure
 from benchmarks._report import Report
@@ -22,9 +24,12 @@ def main() -> int:
         parser.error(f"nothing is called {', '.join(sorted(unknown))}; groups: {', '.join(groups)}")
     wanted = [one for one in MEASUREMENTS if not asked.names or one.group in asked.names or one.target in asked.names]
     report = Report(rounds=3 if asked.quick else 5, quick=asked.quick, load=os.getloadavg()[0])
-    for number, measurement in enumerate(wanted, 1):
-        print(f"[{number}/{len(wanted)}] {measurement.target} {measurement.what}", file=sys.stderr, flush=True)
-        report.results.append(measure(measurement, rounds=report.rounds, quick=asked.quick))
+    began = time.monotonic()
+    with contextlib.suppress(KeyboardInterrupt):  # what was measured until then is shown and kept
+        for number, measurement in enumerate(wanted, 1):
+            so_far = f"{time.monotonic() - began:4.0f} s [{number}/{len(wanted)}]"
+            print(f"{so_far} {measurement.target} {measurement.what}", file=sys.stderr, flush=True)
+            report.results.append(measure(measurement, rounds=report.rounds, quick=asked.quick))
     print(report.text())
     if not asked.quick:
         print(f"\nwritten to {report.write()}")

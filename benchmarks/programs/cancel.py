@@ -1,7 +1,7 @@
 """From `cancel()` to the end of the run, where the run stands in one of four ways, and what is still at work then.
 
-    cancel latency FRAMEWORK CASE TIMES     milliseconds to the end of the consumer's loop, the 99th percentile
-    cancel left FRAMEWORK CASE TIMES        tasks and threads of the run that work on then, and nothing says so
+    cancel FRAMEWORK CASE TIMES     milliseconds to the end of the consumer's loop, the 99th percentile; and how many
+                                    tasks and threads of the run work on then, and nothing says so
 
 Cases: tool (an async tool asleep for good), stream (a model that says nothing more), thread (a blocking tool), stubborn
 (an async tool that swallows the cancellation and works on).
@@ -103,6 +103,6 @@ async def main(framework: Framework, kind: str, count: int) -> tuple[float, int]
 
 
 if __name__ == "__main__":
-    way, name, kind, count = sys.argv[1:]
+    name, kind, count = sys.argv[1:]
     slowest, left = asyncio.run(main(FRAMEWORKS[name](), kind, int(count)))
-    say({name: slowest if way == "latency" else left})
+    say({name: slowest, f"left by {name}": left})
