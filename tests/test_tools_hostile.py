@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
+from uuid import UUID
 
 import pytest
 from pydantic import AfterValidator, BaseModel, Field, computed_field, model_validator
 
-from handrail import Tool
+from handrail import Tool, ToolContext
 from handrail.tools import ArgumentsError, as_content
 
 
@@ -100,3 +103,41 @@ def test_a_value_that_raises_when_it_is_read_is_no_result(made: Callable[[], Any
     """L-84: whatever it raises, it is a value that cannot be expressed."""
     with pytest.raises(ValueError, match=r"cannot be a tool's result: (KeyError|AttributeError|RuntimeError)"):
         as_content(made())
+
+
+def logging_to(taken: list[Any]) -> ToolContext:
+    def take(data: Any, level: str) -> bool:
+        taken.append(data)
+        return True
+
+    return ToolContext(run_id="r", call_id="c", name="t", log=take, progress=lambda *said: take(said, ""))
+
+
+def test_what_a_tool_logs_is_a_copy_in_plain_json_data() -> None:
+    """L-97, L-11: sets, bytes, ids and numbers that are none; what JSON does not know is told by its text."""
+    taken: list[Any] = []
+    said: dict[Any, Any] = {"set": {1}, "bytes": b"\xff", "inf": math.inf, "id": UUID(int=1), "odd": object(), 7: [1]}
+    assert logging_to(taken).log(said)
+    said[7].append(2)
+    assert taken[0]["set"] == [1]
+    assert taken[0]["inf"] is None
+    assert taken[0]["7"] == [1]
+    assert "object" in taken[0]["odd"]
+    json.dumps(taken[0], allow_nan=False)
+
+
+def test_what_cannot_be_logged_is_refused_at_once() -> None:
+    """L-97, L-11: no data at all, data that refers to itself, and numbers that say nothing."""
+    taken: list[Any] = []
+    ctx = logging_to(taken)
+    around: dict[str, Any] = {}
+    around["again"] = around
+    for data, error in ((object(), TypeError), (None, TypeError), (around, ValueError), (Unreadable(), ValueError)):
+        with pytest.raises(error, match="log"):
+            ctx.log(data)  # type: ignore[arg-type]
+    for value, error in ((math.nan, ValueError), (math.inf, ValueError), ("1", TypeError), (True, TypeError)):
+        with pytest.raises(error, match="progress"):
+            ctx.progress(value)  # type: ignore[arg-type]
+        with pytest.raises(error, match="total"):
+            ctx.progress(1, value)  # type: ignore[arg-type]
+    assert taken == []

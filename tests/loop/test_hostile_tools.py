@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import pytest
 from pydantic import AfterValidator
 
-from handrail import Loop, Tool, edit, events
+from handrail import Loop, Tool, ToolContext, edit, events
 from handrail.messages import assistant, tool_call, user
 from handrail.testing import Collected, ScriptedBackend, call, text
 
@@ -66,3 +67,14 @@ async def test_a_value_that_raises_when_it_is_read_gives_an_error_result(is_asyn
     assert got.outcome.ok
     assert [r.is_error for r in got.of(events.ToolResult)] == [True]
     assert "Unset" in answers(got)["c1"]
+
+
+async def test_a_run_whose_tool_logs_anything_can_be_dumped() -> None:
+    """L-11, L-97: every event says itself as JSON."""
+
+    def t(context: ToolContext) -> None:
+        context.log({"a": {1}, "b": object(), "c": float("inf")})
+
+    got = await one_call(t)
+    json.dumps([event.to_dict() for event in got.events], allow_nan=False)
+    assert [log.data["a"] for log in got.of(events.Log)] == [[1]]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any, get_args
 
 from handrail.events import LogLevel
+from handrail.tools._values import as_data
 
 __all__ = ["ToolContext"]
 
@@ -48,14 +50,28 @@ class ToolContext:
         return self._cancelled()
 
     def progress(self, value: float, total: float | None = None, message: str | None = None) -> bool:
-        """Report how far the call is; True if the run took it."""
+        """Report how far the call is; True if the run took it. `TypeError` or `ValueError` for what is no number."""
+        _require_number(value, "progress")
+        if total is not None:
+            _require_number(total, "total")
         return self._progress(value, total, message)
 
     def log(self, data: str | dict[str, Any], level: LogLevel = "info") -> bool:
-        """Put a line into the run's events; True if the run took it. `ValueError` for a level that is none."""
+        """Put a line into the run's events; True if the run took it.
+
+        A dict is copied as JSON data, in which what JSON does not know is told by its text. `TypeError` or `ValueError`
+        for data that cannot be copied so, and for a level that is none.
+        """
         if level not in get_args(LogLevel):
             raise ValueError(f"level is one of {', '.join(get_args(LogLevel))}, not {level!r}")
-        return self._log(data, level)
+        return self._log(data if isinstance(data, str) else as_data(data), level)
 
     def __repr__(self) -> str:
         return f"<ToolContext {self.name} call {self.call_id} of run {self.run_id}>"
+
+
+def _require_number(value: object, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} is an int or a float, not {type(value).__name__}")
+    if not isfinite(value):
+        raise ValueError(f"{name} is {value}: report a finite number")

@@ -18,7 +18,7 @@ from pydantic_core import to_jsonable_python
 
 from handrail.events import ToolContent
 
-__all__ = ["as_content", "error_text"]
+__all__ = ["as_content", "as_data", "error_text"]
 
 _PARTS: tuple[type, ...] = get_args(get_args(ContentPart)[0])
 _MAX_ERROR_TEXT = 4_000
@@ -35,6 +35,20 @@ def as_content(value: Any) -> ToolContent:
     except Exception as error:  # a value may run code of its own, and that may raise anything
         said = f"a value of type {type(value).__name__} cannot be a tool's result: {error_text(error)}"
         raise ValueError(said) from error
+
+
+def as_data(data: object) -> dict[str, Any]:
+    """What a tool logs, as a copy in plain JSON data: a number that is none is null, what JSON does not know its text.
+
+    Raises `TypeError` for what is no mapping, and `ValueError` for one that cannot be read.
+    """
+    if not isinstance(data, Mapping):
+        raise TypeError(f"log() takes a string or a dict, not {type(data).__name__}")
+    try:
+        found = dict(cast("Mapping[str, Any]", data))
+        return to_jsonable_python(found, bytes_mode="base64", inf_nan_mode="null", serialize_unknown=True)
+    except Exception as error:  # a value may run code of its own, and that may raise anything
+        raise ValueError(f"log() cannot read its data: {error_text(error)}") from error
 
 
 def error_text(error: BaseException) -> str:
