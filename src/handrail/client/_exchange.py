@@ -108,8 +108,13 @@ class Exchange:
         self._owes_a_round = False
         self.over: Settled[None] = Settled()
         self.is_stopped = False
-        self.is_running = False
-        """Whether a run of the agent is going on that has no verdict yet."""
+        self._is_asking = False
+        self._stream: AgentStream | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run of the agent is going on that has no verdict yet; to be asked under the ledger's lock."""
+        return self._is_asking and (self._stream is None or self._stream.verdict is None)
 
     def stop(self) -> None:
         """End the exchange where it stands; from any thread, never waits, never raises."""
@@ -174,7 +179,7 @@ class Exchange:
         with self._ledger.lock:
             self._ledger.run_ids[request.run_id] = False
             self._ledger.adopt(request.made, request.turn)
-            self.is_running = True
+            self._is_asking, self._stream = True, None
 
     # -- one run ---------------------------------------------------------------------------------------------------
 
@@ -182,7 +187,7 @@ class Exchange:
         """Have the agent answer one request; gives the calls that are now for this side to answer."""
         setting = self._setting
         run: Run[Event] | None = None
-        stream = AgentStream(self._ledger, request, fails_late=setting.fails_late)
+        stream = self._stream = AgentStream(self._ledger, request, fails_late=setting.fails_late)
         self._owes_a_round = False
         try:
             if self.is_stopped:
@@ -198,7 +203,7 @@ class Exchange:
             if was_cancelled or not isinstance(error, (Exception, cancelled_class())):
                 raise
         finally:
-            self.is_running = False
+            self._is_asking = False
             if run is not None:
                 run.cancel()
             calls = stream.close()
@@ -222,7 +227,8 @@ class Exchange:
                 async for event in events:
                     self._take(event, stream)
                     if self.is_stopped:  # by a callback, and what comes next may be here already
-                        return stream.fail(cancelled())
+                        stream.fail(cancelled())
+                        return
                     if isinstance(event, RunStartedEvent | RunFinishedEvent | RunErrorEvent):
                         ends = anyio.current_time() + grace if stream.waits_for_more else float("inf")
                         reading.deadline = ends

@@ -119,17 +119,12 @@ class AgentStream:
         if self._settles_at_end is not None and self.verdict is not None:
             ledger.questions.retire(unless_asked=_asked_by(self._settles_at_end))
             ledger.hold()
-            ledger.end(self.verdict)
+            self._conclude(self.verdict)
         if not self._saw_the_asked_run and self._run_id is not None and not self.hears_warnings:
             self._warn(
                 "run-id-mismatch", f"the run asked for is {self._request.run_id}, and the agent's {self._run_id}"
             )
-        if self._is_replay or not isinstance(self.verdict, Finished) or self.verdict.outcome == "cancelled":
-            ledger.pending_calls = ()
-            return ()
-        calls = self._answerable()
-        ledger.pending_calls = tuple(call.id for call in calls)
-        return calls
+        return self._answerable()
 
     def _started(self, event: RunStartedEvent) -> None:
         ledger = self._ledger
@@ -140,6 +135,7 @@ class AgentStream:
         self._calls, self._legacy, self._listed = {}, [], ()
         self._settles_at_end = None
         self.verdict = None
+        ledger.pending_calls = ()
         if self._request.carried:
             ledger.questions.reached_the_agent = True
         ledger.apply(event)
@@ -153,7 +149,7 @@ class AgentStream:
             state = replace(state, outcome="interrupt", result=None, interrupts=asked)
             self._warn("legacy-interrupt", f"run {event.run_id} asks by CUSTOM events, as servers did before outcomes")
         if isinstance(event.outcome, RunFinishedSuccessOutcome):
-            self._listed = tuple(event.outcome.pending_tool_call_ids or ())
+            self._list(event.outcome.pending_tool_call_ids or ())
         if not self._is_replay:
             self._settle_questions(event.run_id, state)
             ledger.run_ids[event.run_id] = True
@@ -196,20 +192,26 @@ class AgentStream:
     def _conclude(self, state: Finished | Failed) -> None:
         self.verdict = state
         self._ledger.end(state)
+        self._ledger.pending_calls = tuple(call.id for call in self._answerable())
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def _answerable(self) -> tuple[ToolCall, ...]:
         """The calls that are for this side to answer: the agent may have listed which of this run's are (S-63)."""
+        if self._is_replay or not isinstance(self.verdict, Finished) or self.verdict.outcome == "cancelled":
+            return ()
         calls = self._ledger.unanswered
         if not self._listed:
             return calls
-        known = {call.id for call in self._ledger.fold.unanswered}
-        for call_id in self._listed:
+        return tuple(call for call in calls if call.id in self._listed or call.id not in self._calls)
+
+    def _list(self, call_ids: Sequence[str]) -> None:
+        self._listed = tuple(call_ids)
+        known = {call.id for call in self._ledger.fold.unanswered} if call_ids and not self._is_replay else call_ids
+        for call_id in call_ids:
             if call_id not in known:
                 words = f"the agent lists call {call_id} as pending, which is unknown or answered"
                 self._warn("pending-id-unknown", words)
-        return tuple(call for call in calls if call.id in self._listed or call.id not in self._calls)
 
     def _warn(self, code: str, message: str) -> None:
         self._ledger.note(WarningRecord(code, message))
