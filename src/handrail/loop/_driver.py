@@ -62,7 +62,7 @@ class LoopDriver(RunDriver[RunEvent]):
 
     `news` is rung when something has ended or the run is called off (`is_called_off`: somebody cancelled). `children`
     are the streams and tools, so that leaving them waits for each and a cancellation from outside reaches them. A
-    `casualty` is what a child raised to end more than itself (no `Exception`, no cancellation): it goes to the host.
+    `casualty` is what a child raised to end more than itself (KeyboardInterrupt, for one): it goes to the host.
     """
 
     __slots__ = (
@@ -106,6 +106,11 @@ class LoopDriver(RunDriver[RunEvent]):
         return self.monotonic() - self.started_at
 
     @property
+    def is_at_home(self) -> bool:
+        """Whether the calling thread is running the loop of this run; False once that loop was closed."""
+        return self.home is not None and self.home.is_here()
+
+    @property
     def has_children(self) -> bool:
         """Whether anything is still working beside the run's own section."""
         return len(self._core.sections) > 1
@@ -141,7 +146,7 @@ class LoopDriver(RunDriver[RunEvent]):
 
         def on_end() -> None:
             error = child.ended and child.ended.error
-            if error is not None and not isinstance(error, (Exception, cancelled_class())):
+            if error is not None and not isinstance(error, (Exception, GeneratorExit, cancelled_class())):
                 self.casualty = error
             self.news.wake_all()
 

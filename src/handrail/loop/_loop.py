@@ -320,7 +320,7 @@ class Drive:
     def _end_by(self, error: BaseException) -> End:
         """What an exception that is no `Exception` means: a cancellation, a closed loop, or the end of the program."""
         driver = self._driver
-        if driver.home is None or not driver.home.is_here():
+        if not driver.is_at_home:
             if driver.is_called_off:
                 return End.cancelled(self._stage)
             return End.failed("the event loop closed before the run ended")

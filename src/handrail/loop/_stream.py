@@ -75,9 +75,9 @@ class Stream:
         deltas = await stream.__aenter__()
         try:
             await self._read(deltas)
-        except GeneratorExit:  # the event loop was closed: nothing here can run any more
-            raise
         except BaseException as error:
+            if not self._driver.is_at_home:  # the event loop was closed: nothing here can run any more
+                raise
             # Not `async with`: the closing must not be cut short by the cancellation that led to it.
             with anyio.move_on_after(CLOSE_GRACE, shield=True):
                 await stream.__aexit__(type(error), error, error.__traceback__)

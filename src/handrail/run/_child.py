@@ -5,7 +5,10 @@ and the driver waits for news. Giving a child up is cancelling it and hearing no
 raises is dropped. The driver's `Children` are left when all have really stopped, which may be long after the run has
 its result.
 
-A cancellation error that reaches a child although nobody cancelled it was raised by user code, and is how it failed.
+Any other end is how it ended, whatever was raised: also a GeneratorExit, and a cancellation that neither the driver nor
+a scope round it sent. Under asyncio anybody who sees a task can cancel it, and a tool can cancel its own; a driver that
+was not told of such an end would wait for good. A child of a loop that was closed tells nobody anything: its driver
+has gone the same way.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
-from handrail.run._loops import Children, cancelled_class, is_cancelled_from_outside
+from handrail.run._loops import Children, cancelled_class, is_child_cancelled_with_host
 from handrail.run._threads import Ended
 
 __all__ = ["Child"]
@@ -49,7 +52,7 @@ class Child(Generic[T]):
         self._on_end = on_end
         self.ended: Ended[T] | None = None
         self.is_given_up = False
-        self._cancel = children.start(self._live, name)
+        self._cancel = children.start(self._live, name, self._end_with)
 
     def give_up(self) -> None:
         """Cancel it and hear no more of it; nothing if it has ended. To be called on its own loop; never waits."""
@@ -63,12 +66,17 @@ class Child(Generic[T]):
         try:
             with self._section:
                 ended: Ended[T] = Ended(await self._work(), None)
-        except GeneratorExit:
-            raise
         except BaseException as error:
-            if isinstance(error, cancelled_class()) and (self.is_given_up or is_cancelled_from_outside()):
+            if isinstance(error, cancelled_class()) and (self.is_given_up or is_child_cancelled_with_host()):
                 raise
-            ended = Ended(None, error)
+            self._end_with(error)
+        else:
+            self._end(ended)
+
+    def _end_with(self, error: BaseException) -> None:
+        self._end(Ended(None, error))
+
+    def _end(self, ended: Ended[T]) -> None:
         if not self.is_given_up:
             self.ended = ended
             self._on_end()

@@ -29,7 +29,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 import anyio
 import anyio.lowlevel
@@ -46,6 +46,7 @@ __all__ = [
     "children",
     "current_home",
     "is_cancelled_from_outside",
+    "is_child_cancelled_with_host",
     "new_waker",
     "run_forever",
     "say_library",
@@ -177,10 +178,19 @@ def is_cancelled_from_outside() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+def is_child_cancelled_with_host() -> bool:
+    """Whether the current child is stopped by a scope round its maker: trio does that; under asyncio its maker must."""
+    return in_trio_run() and anyio.current_effective_deadline() == -math.inf
+
+
 @types.coroutine
 def start_line() -> Generator[None, None, None]:
     """Where a coroutine waits that is advanced by hand before a task gets it: from there on it sees every end."""
     yield
+
+
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+Hear: TypeAlias = Callable[[BaseException], object]
 
 
 class Children(Protocol):
@@ -195,8 +205,11 @@ class Children(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None: ...
 
-    def start(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> Callable[[], object]:
-        """Start a child, which takes its first step later; gives what cancels it, to be called on this loop."""
+    def start(self, work: Work, name: str, unstarted: Hear | None = None) -> Callable[[], object]:
+        """Start a child, which takes its first step later; gives what cancels it, to be called on this loop.
+
+        A child that is cancelled before its first step does not take it; `unstarted` is told instead.
+        """
         ...
 
 
@@ -242,20 +255,25 @@ class _AsyncioChildren:
         if task is not None and not self._loop.is_closed():
             task.cancel()
 
-    def start(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> Callable[[], object]:
+    def start(self, work: Work, name: str, unstarted: Hear | None = None) -> Callable[[], object]:
         # At its start line already, so that a cancellation before its first step, too, ends it where it can tell.
         key = object()
-        coro = self._live(work, key)
+        coro = self._live(work, key, unstarted)
         coro.send(None)
         # Not `create_task`: an eager task factory would run the first step at once.
         task = asyncio.Task(coro, loop=self._loop, name=name)
         self._tasks[key] = task
         return functools.partial(self._cancel, key)
 
-    async def _live(self, work: Callable[[], Coroutine[Any, Any, None]], key: object) -> None:
+    async def _live(self, work: Work, key: object, unstarted: Hear | None) -> None:
         try:
-            await start_line()
-            await work()
+            try:
+                await start_line()
+            except asyncio.CancelledError as error:
+                if unstarted is not None:
+                    unstarted(error)
+            else:
+                await work()
         except asyncio.CancelledError:
             return
         finally:
@@ -279,7 +297,7 @@ class _GroupChildren:
     ) -> bool | None:
         return await self._group.__aexit__(kind, error, traceback)
 
-    def start(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> Callable[[], object]:
+    def start(self, work: Work, name: str, unstarted: Hear | None = None) -> Callable[[], object]:
         scope = anyio.CancelScope()
 
         async def live() -> None:
