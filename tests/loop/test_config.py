@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+from decimal import Decimal
 from typing import Any
 
 import anyio
@@ -11,7 +13,20 @@ import anyio.lowlevel
 import pytest
 from ag_ui import core as agui
 
-from handrail import Budget, Loop, Tool, UsageError, Window, assistant, events, system, tool, user
+from handrail import (
+    Budget,
+    Limits,
+    Loop,
+    RetryPolicy,
+    Tool,
+    UsageError,
+    Window,
+    assistant,
+    events,
+    system,
+    tool,
+    user,
+)
 from handrail.agui import approve
 from handrail.testing import FakeClock, ScriptedBackend, call, collect, gate, stall, text
 
@@ -65,11 +80,40 @@ GOOD: dict[str, Any] = {"backends": [ScriptedBackend()]}
         lambda: Loop(**GOOD, limits=3),  # type: ignore[arg-type]
         lambda: Loop(**GOOD, retry=3),  # type: ignore[arg-type]
         lambda: Loop(**GOOD, budget=Budget(windows={"another": Window(context=10)})),
+        lambda: Loop(**GOOD, tool_timeout=math.nan),
+        lambda: Loop(**GOOD, idle_timeout="5"),  # type: ignore[arg-type]
+        lambda: Loop(**GOOD, clock=object()),  # type: ignore[arg-type]
+        lambda: Loop(**GOOD, clock=FakeClock),  # type: ignore[arg-type]
+        lambda: Loop(**GOOD, new_id=5),  # type: ignore[arg-type]
+        lambda: Budget(windows={"scripted": 128_000}),  # type: ignore[dict-item]
+        lambda: Budget(windows=[("scripted", Window(context=10))]),  # type: ignore[arg-type]
+        lambda: Budget(max_cost=math.nan),
+        lambda: Budget(max_cost=Decimal("NaN")),
+        lambda: Budget(max_cost="5"),  # type: ignore[arg-type]
+        lambda: Budget(max_total_tokens=math.nan),  # type: ignore[arg-type]
+        lambda: Budget(max_wall_clock=math.nan),
+        lambda: Budget(count=5),  # type: ignore[arg-type]
+        lambda: Window(context=math.nan),  # type: ignore[arg-type]
+        lambda: Window(context=10, reserve=math.nan),  # type: ignore[arg-type]
+        lambda: Window(context=10, margin=math.nan),  # type: ignore[arg-type]
+        lambda: RetryPolicy(max_attempts=1.5),  # type: ignore[arg-type]
+        lambda: RetryPolicy(max_attempts=math.nan),  # type: ignore[arg-type]
+        lambda: RetryPolicy(backoff_cap=math.nan),
+        lambda: RetryPolicy(jitter=math.nan),
+        lambda: RetryPolicy(classify=5),  # type: ignore[arg-type]
+        lambda: Limits(max_rounds=math.nan),  # type: ignore[arg-type]
+        lambda: Limits(max_identical_calls="3"),  # type: ignore[arg-type]
+        lambda: Tool(lambda: 0, name=5),  # type: ignore[arg-type]
+        lambda: Tool(lambda: 0, name="f", description=5),  # type: ignore[arg-type]
+        lambda: Tool(lambda: 0, name="f", parallel="no"),  # type: ignore[arg-type]
+        lambda: Tool(lambda: 0, name="f", needs_approval=None),  # type: ignore[arg-type]
+        lambda: Tool(lambda: 0, name="f", timeout=math.nan),
+        lambda: Tool(lambda: 0, name="f", schema={"a": object()}),
     ],
 )
 def test_a_configuration_that_cannot_work_is_refused(wrong: Any) -> None:
-    """L-2: when the loop is made, with a sentence."""
-    with pytest.raises((TypeError, ValueError), match=r"\w+ \w+"):
+    """L-2: when it is made, with a sentence of ours."""
+    with pytest.raises((TypeError, ValueError), match=r"\w+ \w+.*(:|,)|^.* (is|are|has|needs) "):
         wrong()
 
 

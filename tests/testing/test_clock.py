@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 
 import anyio
@@ -46,6 +47,8 @@ def test_misuse() -> None:
     with pytest.raises(ValueError, match="time zone"):
         FakeClock(start=datetime(2030, 1, 1))
     clock = FakeClock()
+    with pytest.raises(ValueError, match="go back"):
+        FakeClock().advance(math.nan)
     with pytest.raises(ValueError, match="go back"):
         clock.advance(-1)
     assert clock.monotonic() == 0

@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from handrail.errors import BackendError
 from handrail.events import Disposition, FailReason
 from handrail.loop._backend import Usage, merged
+from handrail.tools._settings import require_callable, require_number, require_whole
 
 __all__ = ["Attempt", "Failure", "RetryPolicy", "Step", "classify", "cut_text", "next_step", "with_usage"]
 
@@ -76,10 +77,10 @@ class RetryPolicy:
     classify: Callable[[BackendError], Disposition | None] | None = None
 
     def __post_init__(self) -> None:
-        if self.max_attempts < 1:
-            raise ValueError(f"max_attempts is {self.max_attempts}: a backend needs at least 1 attempt")
-        if self.backoff_cap < 0 or self.jitter < 0:
-            raise ValueError("backoff_cap and jitter are seconds and not below 0")
+        require_whole(self.max_attempts, "max_attempts", 1, "a backend needs at least 1 attempt")
+        for name in ("backoff_cap", "jitter"):
+            require_number(getattr(self, name), name, "it is a number of seconds and not below 0")
+        require_callable(self.classify, "classify", "a function of a BackendError that gives a disposition")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,11 +16,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from types import MappingProxyType
+from typing import cast
 
 from ag_ui.core import AssistantMessage, Message, TextPart
 
 from handrail.loop._backend import NO_USAGE, BackendRequest, ToolSpec, Usage
 from handrail.run._outcome import Spend
+from handrail.tools._settings import require_callable, require_number, require_whole
 
 __all__ = ["NO_BUDGET", "Budget", "Estimate", "Ledger", "Window", "is_clip", "is_near_window", "misfit"]
 
@@ -43,12 +45,13 @@ class Window:
     margin: int = 512
 
     def __post_init__(self) -> None:
-        if self.context < 1:
-            raise ValueError(f"context is {self.context}: a window has at least 1 token")
-        if self.reserve is not None and not 0 <= self.reserve < self.context:
-            raise ValueError(f"reserve is {self.reserve}: it is 0 to context - 1 ({self.context - 1})")
-        if self.margin < 0:
-            raise ValueError(f"margin is {self.margin}: it is not below 0")
+        require_whole(self.context, "context", 1, "a window has at least 1 token")
+        if self.reserve is not None:
+            fix = f"it is 0 to context - 1 ({self.context - 1})"
+            require_whole(self.reserve, "reserve", 0, fix)
+            if self.reserve >= self.context:
+                raise ValueError(f"reserve is {self.reserve}: {fix}")
+        require_whole(self.margin, "margin", 0, "it is not below 0")
 
     def kept_for_answer(self, max_tokens: int | None) -> int:
         """The reserve for a backend with this cap on its completion."""
@@ -75,11 +78,22 @@ class Budget:
     def __post_init__(self) -> None:
         for name in ("max_cost", "max_total_tokens", "max_wall_clock"):
             cap = getattr(self, name)
-            if cap is not None and cap < 0:
-                raise ValueError(f"{name} is {cap}: a cap is not below 0; None means no cap")
+            if cap is not None:
+                require_number(cap, name, "a cap is not below 0; None means no cap")
         if self.max_cost is not None:
             object.__setattr__(self, "max_cost", Decimal(str(self.max_cost)))
-        object.__setattr__(self, "windows", MappingProxyType(dict(self.windows)))
+        object.__setattr__(self, "windows", _checked_windows(self.windows))
+        require_callable(self.count, "count", "a function of a request that gives its tokens")
+
+
+def _checked_windows(windows: object) -> Mapping[str, Window]:
+    if not isinstance(windows, Mapping):
+        raise TypeError(f"windows is a dict of Window by model, not {windows!r}")
+    found = dict(cast("Mapping[str, Window]", windows))
+    for model, window in cast("Mapping[object, object]", found).items():
+        if not isinstance(window, Window):
+            raise TypeError(f"the window of {model!r} is a Window(context=...), not {window!r}")
+    return MappingProxyType(found)
 
 
 NO_BUDGET = Budget()

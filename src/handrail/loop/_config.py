@@ -24,6 +24,7 @@ from handrail.messages import as_messages
 from handrail.run import RunScope
 from handrail.run._hosting import host
 from handrail.tools import Tool, catalogue
+from handrail.tools._settings import require_callable, require_seconds
 
 __all__ = ["Loop"]
 
@@ -67,6 +68,11 @@ class Loop:
         _check_kind(limits, Limits, "limits")
         _check_kind(retry, RetryPolicy, "retry")
         _check_windows(budget, checked)
+        _check_clock(clock)
+        require_callable(new_id, "new_id", "a function that gives a new id")
+        require_callable(ask, "ask", "a function of an interrupt")
+        require_seconds(tool_timeout, "tool_timeout")
+        require_seconds(idle_timeout, "idle_timeout")
         self._tools = catalogue(tools)
         self._clock = clock or SystemClock()
         self._new_id = new_id or random_id
@@ -77,8 +83,8 @@ class Loop:
             budget=budget,
             limits=limits or Limits(),
             retry=retry or RetryPolicy(),
-            tool_timeout=_checked_timeout(tool_timeout, "tool_timeout"),
-            idle_timeout=_checked_timeout(idle_timeout, "idle_timeout"),
+            tool_timeout=tool_timeout,
+            idle_timeout=idle_timeout,
             ask=ask,
             is_ask_async=_is_async(ask),
         )
@@ -192,13 +198,11 @@ def _check_windows(budget: Budget | None, backends: Sequence[Backend]) -> None:
             raise ValueError(f"there is a window for {model!r}, but no such backend; models: {', '.join(models)}")
 
 
-def _checked_timeout(seconds: float | None, name: str) -> float | None:
-    if seconds is not None and not seconds > 0:
-        raise ValueError(f"{name} is {seconds}: it is a number of seconds above 0, or None for none")
-    return seconds
+def _check_clock(clock: object) -> None:
+    needed = ("now", "monotonic", "sleep")
+    if clock is not None and (isinstance(clock, type) or not all(callable(getattr(clock, m, None)) for m in needed)):
+        raise TypeError(f"{clock!r} is no clock: it needs now(), monotonic() and an async sleep(seconds)")
 
 
 def _is_async(ask: object) -> bool:
-    if ask is not None and not callable(ask):
-        raise TypeError(f"ask is a function of an interrupt, and {ask!r} cannot be called")
     return inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(getattr(ask, "__call__", None))  # noqa: B004  # an object with an async __call__ counts too

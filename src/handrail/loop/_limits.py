@@ -15,6 +15,7 @@ from typing import Any
 from ag_ui.core import ToolCall
 
 from handrail.events import LimitName
+from handrail.tools._settings import require_whole
 
 __all__ = ["Limits", "Tally", "Trip"]
 
@@ -23,7 +24,7 @@ __all__ = ["Limits", "Tally", "Trip"]
 class Limits:
     """`max_rounds` counts committed turns with calls; 0 runs no tool ever. When a limit trips, tools are off.
 
-    Raises `ValueError` for a limit below 0 (`max_identical_calls`: below 1).
+    Raises `ValueError` for a limit below 0 (`max_identical_calls`: below 1), `TypeError` for what is no whole number.
     """
 
     max_rounds: int = 100
@@ -31,10 +32,10 @@ class Limits:
     max_identical_calls: int = 30
 
     def __post_init__(self) -> None:
-        if self.max_rounds < 0 or self.max_tool_calls < 0:
-            raise ValueError("max_rounds and max_tool_calls are not below 0; 0 runs no tool")
-        if self.max_identical_calls < 1:
-            raise ValueError("max_identical_calls is at least 1; to run no tool, set max_rounds=0")
+        for name in ("max_rounds", "max_tool_calls"):
+            require_whole(getattr(self, name), name, 0, "it is not below 0, and 0 runs no tool")
+        fix = "it is at least 1; to run no tool, set max_rounds=0"
+        require_whole(self.max_identical_calls, "max_identical_calls", 1, fix)
 
 
 @dataclass(frozen=True, slots=True)

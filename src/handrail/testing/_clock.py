@@ -65,7 +65,7 @@ class FakeClock:
 
     def advance(self, seconds: float) -> None:
         """Let so much time pass; returns at once, the sleepers run when their tasks do."""
-        if seconds < 0:
+        if not seconds >= 0:  # nor does it become a number that is none
             raise ValueError(f"time does not go back: advance({seconds})")
         self._elapsed += seconds
         self._wake_first()

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar, cast, overload
 from pydantic import ValidationError
 
 from handrail.tools._context import ToolContext
+from handrail.tools._settings import require_flag, require_seconds
 from handrail.tools._signature import Signature, without_partials
 from handrail.tools._values import error_text
 
@@ -68,7 +69,8 @@ class Tool:
         self.fn = fn
         self.name = _checked_name(getattr(inner, "__name__", None) if name is None else name)
         self.description = (inspect.getdoc(inner) or "") if description is None else description
-        self.timeout = _checked_timeout(timeout, self.name)
+        _check_options(self.name, self.description, timeout, parallel, needs_approval)
+        self.timeout = timeout
         self.parallel = parallel
         self.needs_approval = needs_approval
         signature = Signature(fn, self.name)
@@ -207,24 +209,27 @@ def _require_function(fn: object) -> None:
         raise TypeError(f"a tool is a function, and {fn!r} cannot be called")
 
 
-def _checked_name(name: str | None) -> str:
-    if name is None or not _NAME.fullmatch(name):
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"a tool's name is 1 to 64 of A-Z a-z 0-9 _ -, not {name!r}: give one with name=")
     return name
 
 
-def _checked_timeout(timeout: float | None, name: str) -> float | None:
-    if timeout is not None and not timeout > 0:
-        raise ValueError(
-            f"the timeout of tool {name} is {timeout}: it is a number of seconds above 0, or None for none"
-        )
-    return timeout
+def _check_options(name: str, description: object, timeout: object, parallel: object, needs_approval: object) -> None:
+    if not isinstance(description, str):
+        raise TypeError(f"the description of tool {name} is a string, not {description!r}")
+    require_seconds(timeout, f"the timeout of tool {name}")
+    require_flag(parallel, f"parallel of tool {name}")
+    require_flag(needs_approval, f"needs_approval of tool {name}")
 
 
 def _checked_schema(schema: object, name: str) -> dict[str, Any]:
     if not isinstance(schema, Mapping):
         raise TypeError(f"the schema of tool {name} is a JSON schema as a dict, not {type(schema).__name__}")
-    return dict(cast("Mapping[str, Any]", schema))
+    try:
+        return json.loads(json.dumps(dict(cast("Mapping[str, Any]", schema)), allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"the schema of tool {name} is sent to models as JSON, and is none: {error}") from None
 
 
 def _is_too_deep(value: Any) -> bool:
