@@ -72,7 +72,7 @@ def dumped(ledger: Ledger, *, is_running: bool) -> dict[str, Any]:
             "format": FORMAT,
             "version": VERSION,
             "thread_id": ledger.thread_id,
-            "state": transcript.state,
+            "state": ledger.state,
             "messages": _wire(_messages, _placed(ledger)),
             "transcript": _transcript_data(transcript),
             "pending_interrupts": _wire(_interrupts, questions.pending),
@@ -215,7 +215,7 @@ def read_dump(data: Mapping[str, Any]) -> Kept:
     if not isinstance(data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
         raise ValueError(f"a dumped session is a mapping, not {type(data).__name__}")
     found, version = data.get("format"), data.get("version")
-    if found != FORMAT or not isinstance(version, int) or version > VERSION:
+    if found != FORMAT or type(version) is not int or not 1 <= version <= VERSION:
         words = f"this reads {FORMAT!r} up to version {VERSION}"
         raise ValueError(f"{words}, and the data is {found!r}, version {version!r}")
     read = _Reader(data)

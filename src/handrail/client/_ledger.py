@@ -81,6 +81,11 @@ class Ledger:
             return self.screen.transcript
 
     @property
+    def state(self) -> Any:
+        with self.lock:
+            return self.screen.state
+
+    @property
     def messages(self) -> tuple[Message, ...]:
         with self.lock:
             return self.fold.messages

@@ -6,6 +6,7 @@ call. A reader of `changes()` has its own pace: it gets the latest there is, and
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +19,7 @@ from handrail.run._loops import cancelled_class
 from handrail.run._waiters import Waiters
 from handrail.transcript import Transcript
 
-__all__ = ["Observers", "Warnings"]
+__all__ = ["Changes", "Observers", "Warnings"]
 
 T = TypeVar("T")
 
@@ -57,8 +58,8 @@ class Observers:
         self.waiters = Waiters()
         self.is_closed = False
         self._warn = warn
-        self._of_transcripts: tuple[Callable[[Transcript], object], ...] = ()
-        self._of_events: tuple[Callable[[Event], object], ...] = ()
+        self._of_transcripts: dict[object, Callable[[Transcript], object]] = {}
+        self._of_events: dict[object, Callable[[Event], object]] = {}
 
     def publish(self, transcript: Transcript) -> None:
         """Tell of a transcript, if it is another than the last."""
@@ -67,33 +68,23 @@ class Observers:
         self.current = transcript
         if self.waiters.wakers:
             self.waiters.wake_all()
-        for callback in self._of_transcripts:
+        for callback in tuple(self._of_transcripts.values()) if self._of_transcripts else ():
             self._call(callback, transcript)
 
     def tell(self, event: Event) -> None:
         """Tell of an event that was folded."""
-        for callback in self._of_events:
+        for callback in tuple(self._of_events.values()) if self._of_events else ():
             self._call(callback, event)
 
     def subscribe(self, callback: Callable[[Transcript], object]) -> Callable[[], None]:
-        self._of_transcripts = (*self._of_transcripts, callback)
-
-        def end() -> None:
-            self._of_transcripts = tuple(one for one in self._of_transcripts if one is not callback)
-
-        return end
+        return _subscribed(self._of_transcripts, callback, "subscribe")
 
     def subscribe_events(self, callback: Callable[[Event], object]) -> Callable[[], None]:
-        self._of_events = (*self._of_events, callback)
+        return _subscribed(self._of_events, callback, "subscribe_events")
 
-        def end() -> None:
-            self._of_events = tuple(one for one in self._of_events if one is not callback)
-
-        return end
-
-    def changes(self) -> AsyncIterator[Transcript]:
+    def changes(self) -> Changes:
         """The current transcript, then the latest whenever there is another."""
-        return _Changes(self)
+        return Changes(self)
 
     def close(self) -> None:
         """Readers of changes get what they have not seen yet, and then end."""
@@ -111,17 +102,45 @@ class Observers:
             self._warn(WarningRecord("callback-raised", words))
 
 
-class _Changes(AsyncIterator[Transcript]):
-    __slots__ = ("_observers", "_seen")
+def _subscribed(
+    callbacks: dict[object, Callable[[T], object]], callback: Callable[[T], object], method: str
+) -> Callable[[], None]:
+    """Enter a callback under a place of its own; gives what takes it out again. Raises `TypeError` for an async one."""
+    if not callable(callback):
+        raise TypeError(f"{method}() takes a function, not {type(callback).__name__}")
+    call: Any = getattr(callback, "__call__", None)  # noqa: B004  # an object with an async __call__ counts too
+    if inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(call):
+        raise TypeError(f"{method}() calls plain functions; in a task use `async for transcript in session.changes()`")
+    place = object()
+    callbacks[place] = callback
+
+    def end() -> None:
+        callbacks.pop(place, None)
+
+    return end
+
+
+class Changes(AsyncIterator[Transcript]):
+    """A reader of a session's transcripts, at its own pace; `aclose` ends it, and nothing else has to."""
+
+    __slots__ = ("_is_closed", "_observers", "_seen")
 
     def __init__(self, observers: Observers) -> None:
         self._observers = observers
         self._seen: Any = None
+        self._is_closed = False
+
+    async def aclose(self) -> None:
+        """Read no further, also where a task waits for the next; any number of times."""
+        self._is_closed = True
+        self._observers.waiters.wake_all()
 
     async def __anext__(self) -> Transcript:
         observers = self._observers
-        await observers.waiters.until(lambda: observers.current is not self._seen or observers.is_closed)
-        if observers.current is self._seen:
+        await observers.waiters.until(
+            lambda: observers.current is not self._seen or observers.is_closed or self._is_closed
+        )
+        if self._is_closed or observers.current is self._seen:
             raise StopAsyncIteration
         self._seen = observers.current
         return observers.current

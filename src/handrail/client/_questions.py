@@ -92,7 +92,7 @@ class Questions:
 
     def ask(self, interrupts: Iterable[Interrupt], unanswered: Sequence[str]) -> None:
         """A run ended by asking: its questions take the place of all others. `unanswered` are the calls of the run."""
-        self.pending = tuple(interrupts)
+        self.pending = tuple(interrupt.model_copy(deep=True) for interrupt in interrupts)
         self.holds = {
             interrupt.id: tuple(unanswered) if interrupt.tool_call_id is None else (interrupt.tool_call_id,)
             for interrupt in self.pending

@@ -12,7 +12,7 @@ from typing import Any
 
 from ag_ui.core import ResumeEntry, RunAgentInput, Tool, ToolMessage, UserMessage
 
-from handrail.agui._input import outgoing_input
+from handrail.agui._input import encode_input, outgoing_input
 from handrail.agui._warnings import WarningSink
 from handrail.client._ledger import Ledger
 from handrail.client._params import RunParams
@@ -58,11 +58,13 @@ def build(
         "tools": declared(params.tools, tools),
         "context": list(params.context),
         "forwardedProps": forwarded_props,
-        "state": ledger.transcript.state,
+        "state": ledger.state,
         "resume": resume,
     }
     present = {name: value for name, value in payload.items() if value is not None}
-    given = RunAgentInput.model_validate(outgoing_input(present, warn))
+    outgoing = outgoing_input(present, warn)
+    encode_input(outgoing)
+    given = RunAgentInput.model_validate(outgoing)
     return Request(given, made, carried, turn)
 
 

@@ -7,15 +7,16 @@ its last follow-up is over. What a call changes it changes between these two poi
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 import anyio
 from ag_ui.core import Event, Interrupt, Message, ResumeEntry, ToolMessage, UserMessage
+from pydantic import BaseModel
 
 from handrail.agui._approvals import Ask, Given, as_answers
 from handrail.agui._warnings import WarningRecord, WarningSink
@@ -24,11 +25,11 @@ from handrail.client._blocking import block
 from handrail.client._dump import dumped, read_dump
 from handrail.client._exchange import Exchange, Setting
 from handrail.client._ledger import Ledger
-from handrail.client._observe import Observers, Warnings
+from handrail.client._observe import Changes, Observers, Warnings
 from handrail.client._params import RunParams
 from handrail.client._port import Agent
 from handrail.client._turns import Turns, closed
-from handrail.client._wish import Wish, own_params
+from handrail.client._wish import Wish, own_params, own_state
 from handrail.client._workshop import marks
 from handrail.errors import ReentrantCallError, SessionBusyError
 from handrail.run import RunScope
@@ -37,6 +38,8 @@ from handrail.tools import Tool, as_content, catalogue
 from handrail.transcript import RunState, Transcript
 
 __all__ = ["AgentSession"]
+
+M = TypeVar("M", bound=BaseModel)
 
 _INTERRUPT_GRACE = 2.0
 """Seconds that a blocking call, interrupted from the keyboard, waits for its exchange to be recorded."""
@@ -81,7 +84,7 @@ class AgentSession:
         self._warn = Warnings(on_warning)
         self._now = now or (lambda: datetime.now(UTC))
         new_id = new_id or (lambda: str(uuid4()))
-        ledger = Ledger(thread_id or new_id(), messages, state, warn=self._warn, new_id=new_id)
+        ledger = Ledger(thread_id or new_id(), messages, own_state(state), warn=self._warn, new_id=new_id)
         self._observers = Observers(ledger.transcript, self._warn)
         self._ledger = ledger
         self._setting = Setting(
@@ -200,29 +203,35 @@ class AgentSession:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The wire's messages: what the thread began with, what was sent, what the runs produced, unrepaired."""
-        return self._ledger.messages
+        """The wire's messages: what the thread began with, what was sent, what the runs produced, unrepaired.
+
+        They are copies; nothing that is done to them reaches the history.
+        """
+        return _copies(self._ledger.messages)
 
     @property
     def state(self) -> Any:
-        """The shared state, as the next request carries it. Assigning replaces it, between exchanges."""
-        return self._observers.current.state
+        """The shared state, as the next request carries it, as a copy. Assigning replaces it, between exchanges.
+
+        Assigning what JSON cannot hold raises `ValueError`.
+        """
+        return self._ledger.state
 
     @state.setter
     def state(self, value: Any) -> None:
         with self._between_exchanges("assigning `state`"):
-            self._ledger.set_state(value)
+            self._ledger.set_state(own_state(value))
             self._setting.publish()
 
     @property
     def pending_interrupts(self) -> tuple[Interrupt, ...]:
         """The questions that are open. Gate a composer on these, never on the run state."""
-        return self._ledger.questions.pending
+        return _copies(self._ledger.questions.pending)
 
     @property
     def owed_answers(self) -> tuple[ResumeEntry, ...]:
         """Answers that a request carried and no finished run has consumed: the next request carries them again."""
-        return self._ledger.questions.owed
+        return _copies(self._ledger.questions.owed)
 
     @property
     def pending_tool_calls(self) -> tuple[str, ...]:
@@ -245,7 +254,7 @@ class AgentSession:
 
     # -- watching --------------------------------------------------------------------------------------------------
 
-    def changes(self) -> AsyncIterator[Transcript]:
+    def changes(self) -> Changes:
         """The current transcript, then the latest whenever it has changed; a slow reader skips. Ends at `aclose`."""
         return self._observers.changes()
 
@@ -382,3 +391,8 @@ class AgentSession:
             yield
         finally:
             self._turns.give()
+
+
+def _copies(models: Iterable[M]) -> tuple[M, ...]:
+    """Values of which nothing reaches back: the books are written by events and calls alone."""
+    return tuple(model.model_copy(deep=True) for model in models)

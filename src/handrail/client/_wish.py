@@ -10,19 +10,21 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from ag_ui.core import Context, ResumeEntry, UserMessage
 from ag_ui.core import Tool as Declaration
 
 from handrail.agui._approvals import Given
 from handrail.agui._interrupts import unsent_reason
+from handrail.agui._json import encode_json
 from handrail.agui._warnings import WarningRecord
 from handrail.client._exchange import Exchange, Setting
 from handrail.client._params import RunParams
 from handrail.client._requests import Request, build
 from handrail.errors import RunIdReusedError
 
-__all__ = ["Wish", "own_params"]
+__all__ = ["Wish", "own_params", "own_state"]
 
 
 def own_params(given: RunParams | None) -> RunParams:
@@ -39,6 +41,15 @@ def own_params(given: RunParams | None) -> RunParams:
         context=tuple(Context.model_validate(item).model_copy(deep=True) for item in given.context),
         forwarded_props=deepcopy(given.forwarded_props),
     )
+
+
+def own_state(given: Any) -> Any:
+    """A copy of what the caller gave as the shared state. Raises `ValueError` for what JSON cannot hold."""
+    try:
+        encode_json(given)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"the state is a JSON value, and this cannot be written as one: {error}") from error
+    return deepcopy(given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +80,7 @@ class Wish:
         self.refuse_used_id(setting)
         carried = self.carried(setting, now)
         ledger, tools = setting.ledger, tuple(setting.registry.values())
-        run_id = self.params.run_id or setting.new_id()
+        run_id = setting.new_id() if self.params.run_id is None else self.params.run_id
         request = build(ledger, tools, self.params, run_id, turn=self.turn, carried=carried, warn=setting.warn)
         with ledger.lock:
             self._warn_of_declarations(setting)

@@ -153,7 +153,7 @@ class Calls:
             self._started.add(call_id)
         denial = self._denied.get(call_id)
         was_denied = part.status == "denied" or denial is not None
-        told = changed(part, result=result_of(event.content), error=error or denial, local=local)
+        told = changed(part, result=result_of(event.content), error=denial if error is None else error, local=local)
         if part.status != "streaming_arguments":
             self._waiting.pop(part.id, None)
             told = changed(told, status="denied" if denied or was_denied else _answered(told))

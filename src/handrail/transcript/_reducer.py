@@ -129,6 +129,11 @@ class TranscriptReducer:
         self._transcript = published(self._transcript, self._page.screen, self._run, self._state.version, self._steps)
         return self._transcript
 
+    @property
+    def state(self) -> Any:
+        """The shared state as it is now: a copy, whatever became of those that were read before."""
+        return self._state.version.read()
+
     def accept(self, event: BaseEvent) -> Transcript:
         """Apply one event; an event that draws nothing gives the same transcript again."""
         act = self._acts.get(type(event))
