@@ -24,7 +24,9 @@ from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
+from ag_ui.core import AssistantMessage, ToolMessage
 
+from handrail.events import ToolCall
 from handrail.run import Run, RunScope
 from handrail.run._loops import current_home
 from handrail.testing._check_messages import check_messages
@@ -107,12 +109,26 @@ async def _tried(scenario: Scenario, point: _Point, timeout: float) -> Collected
         for held in made:
             held.open()
         await _until(timeout, lambda: run.drained, f"{point}: did not drain", run)
-    open = {*(i.tool_call_id or i.id for i in got.outcome.interrupts), *getattr(got.terminal, "pending_calls", ())}
-    wrong = [*check_run(got, got.outcome), *check_messages(got.outcome.messages, open)]
+    wrong = [*check_run(got, got.outcome), *check_messages(got.outcome.messages, _open_calls(got))]
     wrong += await _left_over(before, timeout)
     if wrong:
         raise AssertionError("\n  ".join([f"{point} ({', '.join(got.kinds())}):", *wrong]))
     return got
+
+
+def _open_calls(got: Collected[Any]) -> set[str]:
+    """The calls that are to have no answer: those that the end of the run names.
+
+    A run that failed or was cancelled names none, and calls that waited in its input may go on waiting: they are those
+    of the conversation that it did not announce itself.
+    """
+    named = {*(i.tool_call_id or i.id for i in got.outcome.interrupts), *getattr(got.terminal, "pending_calls", ())}
+    if got.outcome.outcome == "completed":
+        return named
+    messages = got.outcome.messages
+    made = {call.id for m in messages if isinstance(m, AssistantMessage) for call in m.tool_calls or ()}
+    answered = {m.tool_call_id for m in messages if isinstance(m, ToolMessage)}
+    return named | made - answered - {event.id for event in got.of(ToolCall)}
 
 
 def _place_to_live() -> AbstractAsyncContextManager[object]:
