@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from handrail.errors import BackendError
 from handrail.events import Disposition, FailReason
 from handrail.loop._backend import Usage, merged
+from handrail.loop._sound import check_sound
 from handrail.tools._settings import require_callable, require_number, require_whole
 
 __all__ = ["Attempt", "Failure", "RetryPolicy", "Step", "classify", "cut_text", "next_step", "with_usage"]
@@ -138,6 +139,10 @@ def classify(error: BaseException, policy: RetryPolicy) -> Failure:
     """What an attempt failed with, read by the table of section 5 of the rules for the loop."""
     if not isinstance(error, BackendError):
         return Failure(error=cut_text(error), error_class="other", asks_for="retry-same")
+    try:
+        check_sound(error)
+    except BackendError as malformed:
+        error = malformed
     error_class, asks_for, degrades = _read(error)
     answer = None if policy.classify is None else policy.classify(error)
     if answer is not None and answer not in get_args(Disposition):

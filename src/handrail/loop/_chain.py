@@ -280,7 +280,6 @@ class Chain:
         usage: Usage | None = None,
     ) -> None:
         """The attempt is over: what it used counts, whatever became of it."""
-        self._open = None
         usage = failure.usage if failure else usage
         self._ledger.add(usage)
         self.attempts.append(
@@ -298,6 +297,7 @@ class Chain:
                 text=opened.stream.turn.text if failure and opened.stream else "",
             )
         )
+        self._open = None
 
     async def _is_cancelled_during(self, seconds: float) -> bool:
         await self._driver.wait(lambda: False, seconds)

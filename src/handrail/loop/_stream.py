@@ -27,6 +27,7 @@ from handrail.loop._backend import (
 )
 from handrail.loop._drafts import ReasoningTokenDraft, TokenDraft
 from handrail.loop._driver import LoopDriver
+from handrail.loop._sound import check_sound
 from handrail.loop._turn import Turn
 from handrail.run._loops import checkpoint
 
@@ -102,13 +103,15 @@ class Stream:
                     if child.is_given_up:
                         continue
                 self.last_sign = monotonic()
-                if isinstance(delta, TextDelta):
+                if isinstance(delta, TextDelta) and isinstance(delta.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # or not sound
                     keep_text(delta.text)
                     emit(TokenDraft(now(), delta.text, round, attempt))
-                elif isinstance(delta, ReasoningDelta):
+                    continue
+                check_sound(delta)
+                if isinstance(delta, ReasoningDelta):
                     turn.add_reasoning(delta)
                     emit(ReasoningTokenDraft(now(), delta.text, round, attempt))
-                else:
+                elif not isinstance(delta, TextDelta):
                     _add(turn, delta)
             self._is_complete = True
             driver.news.wake_all()
@@ -126,6 +129,4 @@ def _add(turn: Turn, delta: ToolCallDelta | UsageDelta | FinishDelta) -> None:
         case UsageDelta():
             turn.usage = merged(turn.usage, delta.usage)
         case FinishDelta():
-            turn.finish = delta
-        case _:  # pyright: ignore[reportUnnecessaryComparison]  # a backend may be untyped
-            raise BackendError(f"the stream gave a {type(delta).__name__}, which is no delta", "response")
+            turn.add_finish(delta)

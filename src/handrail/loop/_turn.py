@@ -7,9 +7,14 @@ one continues its call, and no id continues the last call. Calls stand in the or
 
 from __future__ import annotations
 
-from handrail.loop._backend import FinishDelta, ReasoningDelta, ToolCallDelta, Usage
+from typing import get_args
+
+from handrail.loop._backend import FinishDelta, FinishReason, ReasoningDelta, ToolCallDelta, Usage
 
 __all__ = ["CallDraft", "Turn"]
+
+
+_CUT = ("length", "content-filter")
 
 
 class CallDraft:
@@ -66,6 +71,13 @@ class Turn:
         """A fragment of reasoning; of opaque values the last one counts."""
         self.reasoning_fragments.append(delta.text)
         self.opaque = delta.opaque or self.opaque
+
+    def add_finish(self, delta: FinishDelta) -> None:
+        """Why the model finished. Of several reasons the last one counts, but none makes a cut answer whole again."""
+        if delta.reason is not None and delta.reason not in get_args(FinishReason):
+            delta = FinishDelta("other", delta.model)
+        if self.finish is None or self.finish.reason not in _CUT:
+            self.finish = delta
 
     def add_call(self, delta: ToolCallDelta) -> None:
         """A fragment of a call."""
