@@ -138,10 +138,10 @@ def held_question_in_a_thread() -> LoopRun:
     return run([fresh(), fresh()], text("b"), tools=[Tool(look, needs_approval=True)], ask=ask)
 
 
-def continued(*answers: Any) -> LoopRun:
+def continued(*answers: Any, fn: Any = look) -> LoopRun:
     calls = [tool_call("look", '{"q": "1"}', id="a"), tool_call("look", '{"q": "2"}', id="b")]
     waits = [user("hi"), assistant("May I?", tool_calls=calls)]
-    return run(text("done"), messages=waits, tools=[Tool(look, needs_approval=True)], answers=answers)
+    return run(text("done"), messages=waits, tools=[Tool(fn, name="look", needs_approval=True)], answers=answers)
 
 
 def repaired() -> LoopRun:
@@ -183,6 +183,8 @@ SCENARIOS: dict[str, Callable[[], LoopRun]] = {
     ),
     "continued": lambda: continued(approve("a"), deny("b", "no")),
     "continued, edited": lambda: continued(edit("a", {"q": "3"}), edit("b", {"wrong": 1})),
+    "continued in part": lambda: continued(approve("a")),
+    "continued in part, and stopped": lambda: continued(approve("b"), fn=lambda q: fatal()),
     "a client tool": lambda: run([call("pick"), fresh()], more=[ClientTool(name="pick", description="")]),
     "steered": steered,
     "repaired": repaired,
