@@ -43,6 +43,7 @@ from tests.transcript.events import (
     ts,
 )
 
+from handrail.agui._fold import Fold
 from handrail.agui._warnings import WarningRecord
 from handrail.transcript import (
     ActivityPart,
@@ -384,3 +385,57 @@ def test_the_owner_of_a_part_is_the_subagent_that_made_it() -> None:
     """S-110"""
     transcript = reduced(rs(), ts("m1", subagent_run_id="sub"), cs("c1", subagent_run_id="sub"), ts("m2"))
     assert [part.subagent_run_id for part in transcript.messages[0].parts] == ["sub", "sub", None]
+
+
+# -- what makes no difference, and what changes its kind ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        ss({"a": {"b": [1]}}),
+        sd(),
+        sd({"op": "replace", "path": "/a", "value": {"b": [1]}}),
+        sd({"op": "test", "path": "/a/b/0", "value": 1}),
+        acs("p", {"n": {"m": 1}}),
+        acd("p"),
+        acd("p", {"op": "replace", "path": "/n", "value": {"m": 1}}),
+    ],
+    ids=["state", "no-patch", "same-value", "test", "activity", "activity-no-patch", "activity-same-value"],
+)
+def test_an_equal_value_is_no_new_one(again: Any) -> None:
+    """S-145, S-113: the transcript is the same object."""
+    reducer = TranscriptReducer()
+    for event in [rs(), ss({"a": {"b": [1]}}), acs("p", {"n": {"m": 1}})]:
+        reducer.accept(event)
+    shown = reducer.transcript
+    assert reducer.accept(again) is shown
+
+
+@pytest.mark.parametrize("before", [text("a1", "x"), call("c1", parent="a1"), thought("a1", "x")])
+def test_an_activity_takes_the_place_of_a_message_of_another_kind(before: list[BaseEvent]) -> None:
+    """S-129, P-56: on screen as on the wire; with replace false neither changes, nor does what patches it then."""
+    reducer, fold = TranscriptReducer(), Fold()
+    for event in [rs(), *text("a0", "kept"), *before]:
+        reducer.accept(event)
+        fold.apply(event)  # type: ignore[arg-type]
+    shown = reducer.transcript
+    for event in [acs("a1", {"n": 1}, replace=False), acd("a1", {"op": "replace", "path": "/n", "value": 2})]:
+        assert reducer.accept(event) is shown
+    shown = reducer.accept(acs("a1", {"n": 1}))
+    fold.apply(acs("a1", {"n": 1}))  # type: ignore[arg-type]
+    assert [(part.message_id, type(part)) for message in shown.messages for part in message.parts] == [
+        ("a0", TextPart),
+        ("a1", ActivityPart),
+    ]
+    assert [(message.id, message.role) for message in fold.messages] == [("a0", "assistant"), ("a1", "activity")]
+    assert not any(message.is_streaming for message in reducer.accept(rf()).messages)
+
+
+def test_a_snapshot_makes_an_activity_a_message_of_another_kind() -> None:
+    """S-135, S-136: it survives a snapshot without activities, unless its id is another message's there."""
+    reducer = TranscriptReducer()
+    for event in [rs(), acs("a1", {}), acs("a2", {})]:
+        reducer.accept(event)
+    shown = reducer.accept(ms(answered("a1", "yy")))
+    assert [(message.id, message.role) for message in shown.messages] == [("a2", "activity"), ("a1", "assistant")]

@@ -56,8 +56,10 @@ class Document:
             self._read = copy_json(self._root)
         return self._read
 
-    def patch(self, operations: Sequence[Any], *, result: type = object) -> None:
+    def patch(self, operations: Sequence[Any], *, result: type = object) -> bool:
         """Applies the operations of a STATE_DELTA or ACTIVITY_DELTA in order, all or none; their values are copied.
+
+        Gives whether anything is another value now: what was put where its equal stood changes nothing.
 
         Raises `PatchError` naming the operation, its path and the reason, where one does not apply or the value is no
         `result` afterwards; the value is what it was then, members that were removed and put back standing last.
@@ -77,6 +79,7 @@ class Document:
             raise _error(operations[done], done, refused.why) from None
         if undo:
             self._read = _UNREAD
+        return bool(undo)
 
     def _set_root(self, value: Any, undo: _Undo) -> None:
         undo.append((setattr, self, "_root", self._root))
@@ -103,8 +106,9 @@ class Document:
             return
         parent = self._at(tokens[:-1])
         key = _existing(parent, tokens[-1])
-        undo.append((parent.__setitem__, key, parent[key]))
-        parent[key] = value
+        if not json_equal(parent[key], value):
+            undo.append((parent.__setitem__, key, parent[key]))
+            parent[key] = value
 
     def _move(self, operation: Any, undo: _Undo) -> None:
         source, target = _tokens(operation.from_), _tokens(operation.path)

@@ -71,8 +71,7 @@ class Document:
 
     def patch(self, operations: Sequence[Any], *, result: type = object) -> None:
         """Apply a patch as a whole. Raises `PatchError`, and changes nothing, if it does not apply."""
-        self._live.patch(operations, result=result)
-        if all(operation.op == "test" for operation in operations):
+        if not self._live.patch(operations, result=result):
             return
         count, value = self._log.read
         if count and count == len(self._log.patches):

@@ -163,6 +163,10 @@ class Page:
         """Whether a message of the wire that is not an assistant's has a part here."""
         return message_id in self._owners and message_id not in self.assistants
 
+    def owns(self, message_id: str) -> bool:
+        """Whether a message of the wire has a part here."""
+        return message_id in self._owners
+
     def knows(self, message: Message) -> bool:
         """Whether a message of the wire is shown here; a tool message is if its call has a result."""
         if isinstance(message, ToolMessage):

@@ -61,7 +61,7 @@ from handrail.transcript._model import (
 from handrail.transcript._page import Page
 from handrail.transcript._restore import parts_of
 from handrail.transcript._run_state import Failed, Finished, Idle, Running, RunState
-from handrail.transcript._snapshot import Here, Reconciled, add, reconcile
+from handrail.transcript._snapshot import Here, Reconciled, add, reconcile, without
 from handrail.transcript._streams import Streams
 
 __all__ = ["TranscriptReducer", "verdict_of"]
@@ -303,30 +303,41 @@ class TranscriptReducer:
 
     def _activity_set(self, event: ActivitySnapshotEvent) -> None:
         page, wire_id = self._page, event.message_id
-        known = page.activities.get(wire_id)
-        if known is None:
+        if event.replace is False and page.owns(wire_id):
+            return
+        if wire_id not in page.activities:
+            if page.owns(wire_id):  # a message of another kind, which it takes the place of
+                self._take(without(page.messages, wire_id, Here()))
             self._turn = None
             part = ActivityPart(f"activity:{wire_id}", wire_id, event.activity_type, {}, event.subagent_run_id)
             part = page.add(self._begin("activity", wire_id), part)
-        elif event.replace is False:
+            document = self._contents[wire_id] = Document(event.content)
+            page.put(with_version(part, document.version, event.activity_type))
             return
-        else:
-            part = changed(page.part(known), subagent_run_id=event.subagent_run_id)
-        document = self._contents[wire_id] = Document(event.content)
-        page.put(with_version(part, document.version, event.activity_type))
+        self._write_activity(event, lambda document: document.replace(event.content), event.subagent_run_id)
 
     def _activity_patched(self, event: ActivityDeltaEvent) -> None:
         known = self._page.activities.get(event.message_id)
-        if known is None:
-            return
-        part: ActivityPart = self._page.part(known)
+        if known is not None:
+            owner = self._page.part(known).subagent_run_id
+            self._write_activity(event, lambda document: document.patch(event.patch, result=dict), owner)
+
+    def _write_activity(
+        self, event: ActivitySnapshotEvent | ActivityDeltaEvent, write: Callable[[Document], None], owner: str | None
+    ) -> None:
+        """Change an activity that is here; what makes no difference leaves the part as it is."""
+        part: ActivityPart = self._page.part(self._page.activities[event.message_id])
         document = self._contents.get(event.message_id)
         if document is None:
             document = self._contents[event.message_id] = Document(part.content)
+        before = document.version
         try:
-            document.patch(event.patch, result=dict)
+            write(document)
         except PatchError:  # the fold of the messages says so
             return
+        if document.version is before and (part.activity_type, part.subagent_run_id) == (event.activity_type, owner):
+            return
+        part = changed(part, subagent_run_id=owner)
         self._page.put(with_version(part, document.version, event.activity_type))
 
     def _state_set(self, event: StateSnapshotEvent) -> None:

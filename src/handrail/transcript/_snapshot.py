@@ -38,7 +38,7 @@ from handrail.transcript._model import (
 from handrail.transcript._names import Names
 from handrail.transcript._restore import Content, call_of, content_of, parts_of, result_of
 
-__all__ = ["Here", "Reconciled", "add", "reconcile"]
+__all__ = ["Here", "Reconciled", "add", "reconcile", "without"]
 
 _Slot: TypeAlias = list[Part]
 """The place of one part, and what stands there in the end: that part, another, several or none."""
@@ -87,6 +87,16 @@ def add(shown: Iterable[TranscriptMessage], messages: Sequence[Message], here: H
     return work.finished()
 
 
+def without(shown: Iterable[TranscriptMessage], message_id: str, here: Here) -> Reconciled:
+    """The screen without what a message of the wire says and calls."""
+    drafts = [_Draft(message) for message in shown]
+    for draft in drafts:
+        for slot in draft.slots:
+            if slot[0].message_id == message_id:
+                slot.clear()
+    return _Reconciliation(drafts, (), here).finished()
+
+
 class _Draft:
     """A message of the screen while it is rewritten."""
 
@@ -113,7 +123,7 @@ class _Reconciliation:
         self._snapshot = snapshot
         self._here = here
         self._turn = None if here.turn is None else drafts[here.turn]
-        self._ids = {message.id for message in snapshot}
+        self._role_of: dict[str, str] = {message.id: message.role for message in snapshot}
         self._roles = {message.role for message in snapshot}
         self._homes: dict[str, _Draft] = {}
         self._written: set[str] = set()
@@ -140,7 +150,7 @@ class _Reconciliation:
         for (role, wire_id), group in self._groups().items():
             said = content_of(part for slot in group for part in slot)
             told = self._words.pop((role, wire_id), [])
-            if wire_id in self._ids and said == content_of(told):
+            if self._role_of.get(wire_id) == role and said == content_of(told):
                 _renew(group[-1], told)
             elif told:
                 self._written.add(wire_id)
@@ -158,6 +168,7 @@ class _Reconciliation:
                 if role == "assistant":
                     self._homes.setdefault(part.message_id, draft)
                 survives = role in ("reasoning", "activity") and role not in self._roles
+                survives = survives and part.message_id not in self._role_of  # else it is of another kind now
                 if not survives and not isinstance(part, ToolCallPart):
                     groups[role, part.message_id].append(slot)
         return groups
