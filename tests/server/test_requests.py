@@ -233,13 +233,9 @@ async def test_who_asks_is_looked_at_before_the_body_is_read() -> None:
         return None
 
     async with serving(agui_app(Loop([endless()]), authorize=nobody)) as endpoint:
-        visits = [
-            endpoint.post(authorization="Bearer 1"),
-            endpoint.get("/runs/r1/events"),
-            endpoint.ask("POST", "/runs/a/b/cancel"),
-        ]
-        for visit in visits:
-            assert (await visit.over()).error == (403, "forbidden")
+        for method, target in (("POST", "/"), ("GET", "/runs/r1/events"), ("POST", "/runs/a/b/cancel")):
+            visit = await endpoint.ask(method, target, headers={"authorization": "Bearer 1"}).over()
+            assert visit.error == (403, "forbidden")
             assert visit.asked == 0
     assert [(r.action, r.run_id, r.path) for r in seen] == [
         ("run", None, "/"),

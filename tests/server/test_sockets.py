@@ -82,6 +82,7 @@ class Switch:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("how", ["FIN", "RST"])
 def test_a_client_may_go_at_any_event(how: str, caplog: pytest.LogCaptureFixture) -> None:
     """P-93: at every event of every scenario: the run ends within a second, its streams are closed, nothing is left."""
@@ -164,6 +165,7 @@ def test_not_reading_does_not_slow_the_run() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_five_hundred_streams_at_once() -> None:
     """P-95, F-15: each gets its own two hundred tokens, all of them, in order, and nothing of another's."""
     with live(agui_app(Loop([Numbered()]), keepalive=None)) as server:

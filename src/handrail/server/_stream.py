@@ -11,6 +11,7 @@ Silence is what the request's task notices, too: it looks up after so many secon
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 
 import anyio
@@ -50,8 +51,8 @@ class Reader:
         self._children = children()
         self._is_sending = False
         self._stop_sending: Callable[[], object] = lambda: None
-        self._last_byte = anyio.current_time()
-        self._watch = anyio.CancelScope()
+        self._last_byte = time.monotonic()
+        self._watch: anyio.CancelScope | None = None
         self.is_through = False
         """Whether there is nothing more to do: everything was sent, or nothing can be."""
 
@@ -68,8 +69,8 @@ class Reader:
 
     async def _watch_client(self, receive: Receive) -> None:
         while not self.is_through:
-            silent_since = anyio.current_time() if self._is_sending else self._last_byte
-            with anyio.CancelScope(deadline=silent_since + self._keepalive) as self._watch:
+            patience = self._keepalive if self._is_sending else self._last_byte + self._keepalive - time.monotonic()
+            with anyio.move_on_after(patience) as self._watch:
                 while (await receive())["type"] != "http.disconnect":
                     pass
                 return
@@ -90,35 +91,28 @@ class Reader:
             self._stop_sending = self._children.start(self._send_what_is_ready, "send")
 
     async def _send_what_is_ready(self) -> None:
+        """Send what there is, turn after turn; leave when a turn has brought nothing, with the waker out."""
+        tape, send = self._tape, self._send
         try:
-            while not await self._send_once():
-                pass
+            while not self.is_through:
+                frames, self._next, has_more = tape.frames(self._next)
+                if tape.is_complete and not has_more:
+                    await send({"type": "http.response.body", "body": frames, "more_body": False})
+                    self._end()
+                elif frames or time.monotonic() >= self._last_byte + self._keepalive:
+                    await send({"type": "http.response.body", "body": frames or COMMENT, "more_body": True})
+                    self._last_byte = time.monotonic()
+                    await checkpoint()
+                elif self in tape.waiters.wakers:
+                    return
+                else:
+                    tape.waiters.wakers[self] = True  # and look once more, so that nothing is missed
         except Exception:  # whatever the server raises, this client cannot be reached any more
             self._end()
         finally:
             self._is_sending = False
 
-    async def _send_once(self) -> bool:
-        """Send what is ready, or else wait for news without being there; False when there may be more at once."""
-        tape = self._tape
-        frames, self._next = tape.frames(self._next)
-        if tape.is_behind_all(self._next):
-            await self._send({"type": "http.response.body", "body": frames, "more_body": False})
-            self._end()
-            return True
-        if not frames and anyio.current_time() >= self._last_byte + self._keepalive:
-            frames = COMMENT
-        if frames:
-            await self._send({"type": "http.response.body", "body": frames, "more_body": True})
-            self._last_byte = anyio.current_time()
-        wakers = tape.waiters.wakers
-        wakers[self] = True
-        if not tape.has_news(self._next):
-            return True
-        wakers.pop(self, False)
-        await checkpoint()
-        return False
-
     def _end(self) -> None:
         self.is_through = True
-        self._watch.cancel()
+        if self._watch is not None:
+            self._watch.cancel()

@@ -57,37 +57,31 @@ class Tape:
         """Where a waker is found when the run has something to say, or has begun."""
         return self._unstarted if self._run is None else self._run._core.log.waiters  # pyright: ignore[reportPrivateUsage]  # a reader that is no task, and so cannot iterate
 
-    def has_news(self, start: int) -> bool:
-        """Whether there is a frame at `start`, or may be one after the next look."""
-        if start < len(self._frames) or self.is_complete:
-            return True
-        return self._run is not None and self._run._core.log.has_more(self._read)  # pyright: ignore[reportPrivateUsage]
-
-    def frames(self, start: int) -> tuple[bytes, int]:
-        """Frames from number `start` on that are ready, in one piece, and the number of the one behind them."""
-        self._take_over()
+    def frames(self, start: int) -> tuple[bytes, int, bool]:
+        """Frames from number `start` on that are ready, in one piece; the number behind them; whether more are."""
+        has_more = self._take_over()
+        ready = self._frames
+        if start >= len(ready) - 1:
+            return (ready[start] if start < len(ready) else b""), max(start, len(ready)), has_more
         end, size = start, 0
-        for frame in self._frames[start : start + _MOST_AT_ONCE]:
+        for frame in ready[start : start + _MOST_AT_ONCE]:
             size += len(frame)
             if size > _MOST_BYTES and end > start:
                 break
             end += 1
-        return b"".join(self._frames[start:end]), end
+        return b"".join(ready[start:end]), end, has_more or end < len(ready)
 
     def is_exhausted_at(self, start: int) -> bool:
         """Whether nothing is left for a new reader of a run that is over."""
-        while not self.is_complete:
-            self._take_over()
+        while self._take_over():
+            pass
         return start >= len(self._frames)
 
-    def is_behind_all(self, start: int) -> bool:
-        """Whether nothing is left, now and for ever, for a reader who has come to `start`."""
-        return self.is_complete and start >= len(self._frames)
-
-    def _take_over(self) -> None:
+    def _take_over(self) -> bool:
+        """Translate what the run has said since the last look; whether there is more of it."""
         run, out = self._run, self._out
         if run is None or out is None:
-            return
+            return False
         log = run._core.log  # pyright: ignore[reportPrivateUsage]
         try:
             for event in log.items[self._read : self._read + _MOST_AT_ONCE]:
@@ -95,12 +89,12 @@ class Tape:
                 self._add(out.feed(event))
             if log.is_over(self._read):
                 self._add(out.finish(run.result.value, self._error_text))
+                self._complete()
         except Exception:
             _logger.exception("run %s cannot be told to its client any further; it is cancelled", run.id)
             run.cancel()
             self._fail(out)
-        if out.is_over:
-            self._complete()
+        return not self.is_complete and self._read < len(log.items)
 
     def _fail(self, out: Outbound) -> None:
         before = len(self._frames)
