@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import anyio
 import pytest
+from ag_ui.core import Event, RunAgentInput
 from tests.client.kit import calls, loaded, session
-from tests.transcript.events import asks, call, question, rf, rs, said, ss, text
+from tests.transcript.events import THREAD, asks, call, question, rf, rs, said, ss, text
 
-from handrail import AgentSession, LocalProtocolError, RunParams, Transcript, answer
+from handrail import AgentSession, Failed, LocalProtocolError, RunParams, Transcript, answer
+from handrail.run import Run, RunDriver, drive
 from handrail.testing import ScriptedAgent
 
 R = "*"
@@ -126,3 +129,50 @@ async def test_a_reader_of_changes_can_be_closed() -> None:
     async with contextlib.aclosing(made.changes()) as changes:
         assert await anext(changes) == made.transcript
     assert [shown async for shown in changes] == []
+
+
+class Foreign:
+    """An agent that is not ours: it checks nothing, and says what it was told to."""
+
+    close_grace = 0.5
+
+    def __init__(self, *events: Any) -> None:
+        self._events = events
+
+    def start(self, input: RunAgentInput, /) -> Run[Event]:
+        async def body(driver: RunDriver[Event]) -> None:
+            for event in self._events:
+                driver.emit(event)
+            driver.finish(None, outcome="completed")
+
+        return drive(body)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [(rs("r1", thread_id="other"),), (rs("r1"), rf("r1", thread_id="other")), (rs("r1"), rf("r2"))],
+    ids=["started", "finished", "another-run"],
+)
+async def test_an_agent_that_checks_nothing_answers_for_another_thread_or_run(events: Any) -> None:
+    """S-23"""
+    state = await AgentSession(Foreign(*events), thread_id=THREAD).run()
+    assert isinstance(state, Failed)
+    assert state.kind == "protocol"
+    assert "thread" in state.message
+
+
+async def test_another_threads_run_behind_the_verdict_is_dropped() -> None:
+    """S-23, S-18"""
+    made = AgentSession(Foreign(rs("r1"), rf("r1"), rs("r2", thread_id="other")), thread_id=THREAD)
+    assert (await made.run()).ok
+    assert "event-after-end" in [warning.code for warning in made.warnings]
+
+
+async def test_who_is_cancelled_already_gets_no_turn() -> None:
+    """S-42: nothing is drawn, and nothing sent."""
+    made = session(DONE)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await made.send("q")
+    assert (made.transcript.messages, made.messages, made.script.inputs) == ((), (), [])
+    assert (await made.run()).ok

@@ -18,7 +18,7 @@ import inspect
 import json
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -32,7 +32,7 @@ from handrail.client._questions import ABANDONED, DENIED
 from handrail.client._workshop import Workshop
 from handrail.run import Ended
 from handrail.run._child import Child
-from handrail.tools import ArgumentsError, Tool, ToolContext, as_content, error_text, groups
+from handrail.tools import ArgumentsError, Tool, ToolContext, completed, error_text, groups, taken
 
 __all__ = ["Desk", "ToolRound"]
 
@@ -176,13 +176,23 @@ class ToolRound:
         if tool.timeout is not None:
             job.deadline = anyio.current_time() + tool.timeout
 
+        workshop, name = self._workshop, call.function.name
+
         def begin() -> Any:
             job.has_begun = True
-            self._workshop.news.wake_all()
+            workshop.news.wake_all()
             return tool.call(arguments, context)
 
-        start = self._workshop.start if tool.is_async else self._workshop.start_in_thread
-        job.child = start(begin if tool.is_async else lambda: begin()(), call.function.name)
+        def is_given_up() -> bool:
+            return job.is_closed
+
+        def content_of(value: Any) -> Coroutine[Any, Any, Any]:
+            return completed(value, lambda fn: workshop.in_thread(fn, name), is_given_up)
+
+        if tool.is_async:
+            job.child = workshop.start(lambda: content_of(begin()), name)
+        else:
+            job.child = workshop.start_in_thread(lambda: taken(begin()(), is_given_up), name, content_of)
         self._jobs.append(job)
         await self._workshop.news.until(lambda: job.has_begun or job.child.ended is not None)
 
@@ -208,14 +218,8 @@ class ToolRound:
     def _end(self, job: _Job, ended: Ended[Any]) -> None:
         job.is_closed = True
         error = ended.error
-        content: Any = ""
         if error is None:
-            try:
-                content = as_content(ended.value)
-            except ValueError as unsuited:
-                error = unsuited
-        if error is None:
-            self._answer(job.call, _behind(job.preface, content), None)
+            self._answer(job.call, _behind(job.preface, ended.value), None)
             return
         text = f"Tool execution failed: {error_text(error)}"
         self._answer(job.call, _behind(job.preface, text), str(error) or type(error).__name__)

@@ -35,6 +35,7 @@ from handrail.agui._warnings import WarningRecord
 from handrail.client._ledger import Ledger
 from handrail.client._questions import LOST_CODES, legacy_questions
 from handrail.client._requests import Request
+from handrail.errors import RemoteProtocolError
 from handrail.transcript import CANCELLED_CODE, CLIENT_ERROR_CODE, Failed, Finished
 from handrail.transcript._reducer import verdict_of
 from handrail.transcript._run_state import CANCELLED_MESSAGE
@@ -97,6 +98,8 @@ class AgentStream:
     # -- events ----------------------------------------------------------------------------------------------------
 
     def _take(self, event: Event) -> bool:
+        if isinstance(event, RunStartedEvent | RunFinishedEvent) and self._is_of_others(event):
+            return self._refused(event)
         if isinstance(event, RunStartedEvent):
             self._started(event)
         elif isinstance(event, RunErrorEvent):
@@ -193,6 +196,20 @@ class AgentStream:
         self.verdict = state
         self._ledger.end(state)
         self._ledger.pending_calls = tuple(call.id for call in self._answerable())
+
+    def _is_of_others(self, event: RunStartedEvent | RunFinishedEvent) -> bool:
+        """Whether the ids are not ours (S-23); an agent that tells warnings has judged that itself."""
+        if self.hears_warnings:
+            return False
+        is_of_another_run = isinstance(event, RunFinishedEvent) and event.run_id != self._run_id
+        return is_of_another_run or event.thread_id != self._ledger.thread_id
+
+    def _refused(self, event: RunStartedEvent | RunFinishedEvent) -> bool:
+        if self.verdict is not None:
+            return self._dropped(event)
+        words = f"{event.type.value} is of run {event.run_id!r} in thread {event.thread_id!r}"
+        here = f"run {self._run_id or self._request.run_id!r} in thread {self._ledger.thread_id!r}"
+        raise RemoteProtocolError(f"the agent broke the protocol: {words}, and this is {here}", rule="S-23")
 
     # -- calls -----------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 
+from anyio.lowlevel import checkpoint_if_cancelled
+
 from handrail.errors import SessionClosedError
 from handrail.run import Settled
 from handrail.run._settled import settle
@@ -41,6 +43,7 @@ class Turns:
 
     async def take(self) -> None:
         """Wait for the turn and take it. Raises `SessionClosedError` when there will be none any more."""
+        await checkpoint_if_cancelled()  # who is cancelled already has no turn (S-42)
         with self._lock:
             if self.try_take():
                 return

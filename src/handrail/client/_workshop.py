@@ -14,13 +14,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from handrail.run import RunDriver, Settled, start_thread
+from handrail.run import RunDriver, Settled
 from handrail.run._child import Child
 from handrail.run._hosting import host
-from handrail.run._loops import children
-from handrail.run._settled import settle
+from handrail.run._loops import cancelled_class, children
+from handrail.run._settled import settle, when_set
+from handrail.run._threads import start_thread_in
 from handrail.run._waiters import Waiters
-from handrail.tools import completed
+from handrail.tools import awaited, dropped
 
 __all__ = ["Workshop", "marks"]
 
@@ -64,29 +65,30 @@ class Workshop:
         with self._marked():
             return self._child(work, name, self._driver.work(f"tool {name}"))
 
-    def start_in_thread(self, fn: Callable[[], Any], name: str) -> Child[Any]:
-        """Run something that may block. Given up, its thread is left behind, and its section open until it returns."""
-        section = self._driver.work(f"tool {name}")
+    def start_in_thread(
+        self, fn: Callable[[], Any], name: str, rest: Callable[[Any], Awaitable[Any]] = awaited
+    ) -> Child[Any]:
+        """Run something that may block, and then do the `rest` with what it returned.
 
-        def in_section() -> Any:
-            try:
-                return fn()
-            finally:
-                section.__exit__(None, None, None)
+        Given up, its thread is left behind, and its section open until it returns.
+        """
 
         async def follow() -> Any:
-            value = (await thread).unwrap()
+            try:
+                value = (await thread).unwrap()
+            except cancelled_class():
+                when_set(thread, lambda: dropped(thread.value.value))
+                raise
             with self._driver.work(f"tool {name}"):
-                return await completed(value)
+                return await rest(value)
 
         with self._marked():
-            section.__enter__()
-            try:
-                thread = start_thread(in_section)
-            except BaseException:
-                section.__exit__(None, None, None)
-                raise
+            thread = start_thread_in(self._driver.work(f"tool {name}"), fn)
             return self._child(follow, name, nullcontext())
+
+    async def in_thread(self, fn: Callable[[], T], name: str) -> T:
+        """The same for something that a tool waits for itself."""
+        return (await start_thread_in(self._driver.work(f"tool {name}"), fn)).unwrap()
 
     def _child(self, work: Callable[[], Awaitable[T]], name: str, section: AbstractContextManager[object]) -> Child[T]:
         return Child(self._children, work, name=name, section=section, on_end=self.news.wake_all)
