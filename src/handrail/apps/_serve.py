@@ -9,11 +9,12 @@ import sys
 from types import FrameType
 from typing import Any
 
+from starlette.types import Receive, Scope, Send
+
 from handrail.apps._load import load
 from handrail.errors import UsageError
 from handrail.server import AguiApp, agui_app
 from handrail.server._answers import not_found, send_refusal
-from handrail.server._asgi import Receive, Scope, Send
 
 try:
     import uvicorn

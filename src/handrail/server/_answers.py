@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from starlette.responses import JSONResponse, Response
+from starlette.types import Message, Send
+
 from handrail.agui._ending import ERROR_TEXTS, INTERNAL_ERROR
 from handrail.errors import Refuse
-from handrail.server._asgi import Send
 
 __all__ = ["Head", "Refused", "internal_error", "not_found", "refused_by", "send_empty", "send_json", "send_refusal"]
 
@@ -62,16 +63,18 @@ async def send_refusal(send: Send, refused: Refused, extra: Head) -> None:
 
 async def send_json(send: Send, status: int, value: Any, extra: Head) -> None:
     """A small JSON answer."""
-    body = json.dumps(value, separators=(",", ":")).encode()
-    head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *extra]
-    await _send_whole(send, status, head, body)
+    await _send(send, JSONResponse(value, status), extra)
 
 
 async def send_empty(send: Send, status: int, own: Head, extra: Head) -> None:
     """An answer without a body."""
-    await _send_whole(send, status, [*own, *extra], b"")
+    await _send(send, Response(status_code=status), [*own, *extra])
 
 
-async def _send_whole(send: Send, status: int, head: Head, body: bytes) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": head})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+async def _send(send: Send, response: Response, extra: Head) -> None:
+    response.raw_headers.extend(extra)
+    await response({"type": "http"}, _nothing_more, send)
+
+
+async def _nothing_more() -> Message:
+    raise AssertionError("an answer that is no stream reads nothing")

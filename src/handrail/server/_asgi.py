@@ -1,43 +1,16 @@
-"""What the endpoint needs of ASGI: the types of the interface, and a request as whoever authorizes it sees it."""
+"""A request as the endpoint sees it: who wants what, and where."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
-from urllib.parse import parse_qs
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
-__all__ = ["Action", "Headers", "Message", "Receive", "Scope", "Send", "ServerRequest", "place_of", "query_of"]
+from starlette.types import Scope
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
+__all__ = ["Action", "ServerRequest", "place_of"]
 
 Action: TypeAlias = Literal["run", "events", "cancel"]
-
-
-class Headers(Mapping[str, str]):
-    """The headers of a request, by name in any case. Of a name given twice the first stands."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        self._values: dict[str, str] = {}
-        for name, value in raw:
-            self._values.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
-
-    def __getitem__(self, name: str) -> str:
-        return self._values[name.lower()]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __repr__(self) -> str:
-        return f"<Headers {', '.join(self._values)}>"  # names only: values may be secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +24,7 @@ class ServerRequest:
 
     action: Action
     run_id: str | None
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)  # their values may be secrets
     path: str
     client: tuple[str, int] | None
 
@@ -62,9 +35,3 @@ def place_of(scope: Scope) -> str:
     if root and f"{path}/".startswith(f"{root}/"):
         path = path[len(root) :]
     return path.rstrip("/")
-
-
-def query_of(scope: Scope, name: str) -> str | None:
-    """The value of a parameter in the query, the last one where it is given twice."""
-    found = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True).get(name)
-    return found[-1] if found else None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from starlette.datastructures import Headers
+
 from handrail.server._answers import Head, Refused
-from handrail.server._asgi import Headers
 
 __all__ = ["Origins"]
 

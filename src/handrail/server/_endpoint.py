@@ -13,6 +13,8 @@ from functools import partial
 from typing import Any, TypeAlias, TypeGuard, get_args
 
 from ag_ui.core import RunAgentInput
+from starlette.datastructures import Headers, QueryParams
+from starlette.types import Receive, Scope, Send
 
 from handrail.agui._outbound import ErrorText, Outbound, Streaming
 from handrail.agui._warnings import WarningRecord, WarningSink
@@ -30,7 +32,7 @@ from handrail.server._answers import (
     send_json,
     send_refusal,
 )
-from handrail.server._asgi import Action, Headers, Receive, Scope, Send, ServerRequest, place_of, query_of
+from handrail.server._asgi import Action, ServerRequest, place_of
 from handrail.server._calls import called
 from handrail.server._cors import Origins
 from handrail.server._requests import ClientGone, check_is_json, judged, read_body
@@ -63,7 +65,7 @@ class _Asked:
         self.scope = scope
         self.receive = receive
         self.send = send
-        self.headers = Headers(scope["headers"])
+        self.headers = Headers(scope=scope)
 
 
 def agui_app(
@@ -311,7 +313,7 @@ def _launch(loop: Loop, given: RunAgentInput) -> Callable[[], LoopRun]:
 
 def _seen(asked: _Asked) -> int:
     """The number of the last frame that a reader has seen; -1 for none."""
-    told = query_of(asked.scope, "after")
+    told = QueryParams(asked.scope.get("query_string", b"")).get("after")
     if told is None:
         told = asked.headers.get("last-event-id", "-1")
     if not re.fullmatch(r"-1|[0-9]{1,15}", told):

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ag_ui.core import ActivityMessage, AssistantMessage, RunAgentInput, ToolMessage
+from starlette.datastructures import Headers
+from starlette.types import Receive
 
 from handrail.agui._input import read_input, read_request
 from handrail.agui._warnings import WarningRecord, WarningSink
 from handrail.errors import RemoteDecodeError, RemoteProtocolError
 from handrail.server._answers import Refused
-from handrail.server._asgi import Headers, Receive
 
 __all__ = ["ClientGone", "check_is_json", "judged", "read_body"]
 

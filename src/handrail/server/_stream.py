@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 
 import anyio
+from starlette.types import Receive, Send
 
 from handrail.run._loops import Home, checkpoint, children
-from handrail.server._asgi import Receive, Send
 from handrail.server._tape import Tape
 
 __all__ = ["COMMENT", "Reader"]
