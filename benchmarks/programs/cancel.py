@@ -85,7 +85,7 @@ async def cancelled(framework: Framework, kind: str) -> tuple[float, int]:
     took = time.perf_counter() - before
     await asyncio.sleep(0.02)
     left = len(asyncio.all_tasks() - tasks - {consumer})
-    left += sum(thread.is_alive() and "handrail" not in thread.name for thread in set(threading.enumerate()) - threads)
+    left += sum(thread.is_alive() for thread in set(threading.enumerate()) - threads)
     drained = getattr(handles[0], "drained", None)
     if drained is not None and not drained.is_set:
         left = 0  # the handle says that something is still at work
