@@ -1,16 +1,41 @@
 """The conversation of one run: the one place where messages are added to it.
 
 A message that is in is never changed or removed. Next to the messages stands what a provider is shown of them, kept
-along so that a request costs no walk over the history.
+along so that a request costs no walk over the history. It is a copy: a backend that writes on it changes no outcome.
+And it can be encoded: half of a surrogate pair, which a history may well have, would fail every request from then on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 from ag_ui.core import ActivityMessage, AssistantMessage, Message, ToolCall, ToolMessage
+from pydantic import BaseModel
+
+from handrail.agui._models import instance
+from handrail.agui._text import whole
 
 __all__ = ["Conversation", "unanswered"]
+
+
+def shown(part: Any) -> Any:
+    """A message, or a part of one, as a provider is shown it: a copy of all of it that any encoding takes."""
+    if isinstance(part, str):
+        return whole(part)
+    if isinstance(part, dict):
+        return {key: shown(value) for key, value in cast("dict[Any, Any]", part).items()}
+    if isinstance(part, list):
+        return [shown(value) for value in cast("list[Any]", part)]
+    if not hasattr(part, "__pydantic_fields_set__"):
+        return part
+    model = cast("BaseModel", part)
+    fields = dict(model.__dict__)
+    for name, value in fields.items():
+        if value is not None and not (isinstance(value, str) and value.isascii()):
+            fields[name] = shown(value)
+    further = model.__pydantic_extra__
+    return instance(type(model), fields, set(model.__pydantic_fields_set__), shown(further) if further else {})
 
 
 class Conversation:
@@ -39,7 +64,7 @@ class Conversation:
     def _store(self, message: Message) -> None:
         self.messages.append(message)
         if not isinstance(message, ActivityMessage):
-            self.shown.append(message)
+            self.shown.append(shown(message))
         if isinstance(message, AssistantMessage):
             for call in message.tool_calls or ():
                 self._calls[call.id] = len(self._calls)
@@ -47,13 +72,13 @@ class Conversation:
     def answer(self, answer: ToolMessage) -> None:
         """Add the answer to a call of the last turn with calls: among its tool messages, in call order."""
         order = self._calls
-        for listed in (self.messages, self.shown):
+        for listed, own in ((self.messages, answer), (self.shown, shown(answer))):
             place = len(listed)
             while not isinstance(listed[place - 1], (ToolMessage, AssistantMessage)):
                 place -= 1
             while _is_behind(listed[place - 1], answer, order):
                 place -= 1
-            listed.insert(place, answer)
+            listed.insert(place, own)
 
     def has_call(self, call_id: str) -> bool:
         """Whether the id of a call is taken."""

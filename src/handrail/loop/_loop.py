@@ -33,6 +33,7 @@ from ag_ui import core as agui
 
 from handrail import events as ev
 from handrail.agui._approvals import Ask, Given
+from handrail.agui._text import whole
 from handrail.loop._attempts import RetryPolicy
 from handrail.loop._backend import Backend, BackendRequest, ToolSpec
 from handrail.loop._budget import NO_BUDGET, Budget, Ledger
@@ -240,12 +241,12 @@ class Drive:
         taken: set[str] = set()
         calls: list[agui.ToolCall] = []
         for draft in drafts:
-            call_id = draft.id or ""
+            call_id = whole(draft.id or "")
             if not call_id.strip() or call_id in taken or self._conversation.has_call(call_id):
                 call_id = self._driver.new_id()
                 self._driver.log("warning", f"the call id {draft.id!r} is blank or taken; the call is now {call_id!r}")
             taken.add(call_id)
-            function = agui.FunctionCall(name=draft.name or "", arguments=draft.arguments)
+            function = agui.FunctionCall(name=whole(draft.name or ""), arguments=draft.arguments)
             calls.append(agui.ToolCall(id=call_id, function=function))
         return calls
 
@@ -380,4 +381,4 @@ def _preamble(
     """The one system turn that is on the wire only: the loop's own, then a block for each context item."""
     blocks = [f"{item.description}:\n{item.value}" for item in context]
     content = "\n\n".join([system, *blocks] if system else blocks)
-    return (agui.SystemMessage(id=new_id(), content=content),) if content else ()
+    return (agui.SystemMessage(id=new_id(), content=whole(content)),) if content else ()

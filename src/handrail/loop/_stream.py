@@ -28,7 +28,7 @@ from handrail.loop._backend import (
 from handrail.loop._drafts import ReasoningTokenDraft, TokenDraft
 from handrail.loop._driver import LoopDriver
 from handrail.loop._sound import check_sound
-from handrail.loop._turn import Turn
+from handrail.loop._turn import Turn, without_half
 from handrail.run._loops import checkpoint
 
 __all__ = ["Stream"]
@@ -37,6 +37,9 @@ _logger = logging.getLogger("handrail.loop")
 
 CLOSE_GRACE = 5.0
 """Seconds that closing a stream may take behind a failure or a cancellation."""
+
+_LOST = "\ufffd"
+"""What is told of half a character whose other half never came."""
 
 _NO_FINISH = "the stream ended without a finish"
 
@@ -104,15 +107,26 @@ class Stream:
                         continue
                 self.last_sign = monotonic()
                 if isinstance(delta, TextDelta) and isinstance(delta.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # or not sound
-                    keep_text(delta.text)
-                    emit(TokenDraft(now(), delta.text, round, attempt))
+                    text = delta.text
+                    if turn.cut_text or not text.isascii():
+                        text, turn.cut_text = without_half(turn.cut_text + text)
+                    keep_text(text)
+                    if text or not delta.text:
+                        emit(TokenDraft(now(), text, round, attempt))
                     continue
                 check_sound(delta)
                 if isinstance(delta, ReasoningDelta):
-                    turn.add_reasoning(delta)
-                    emit(ReasoningTokenDraft(now(), delta.text, round, attempt))
+                    text = turn.add_reasoning(delta)
+                    if text or not delta.text:
+                        emit(ReasoningTokenDraft(now(), text, round, attempt))
                 elif not isinstance(delta, TextDelta):
                     _add(turn, delta)
+            if turn.cut_text:
+                keep_text(_LOST)
+                emit(TokenDraft(now(), _LOST, round, attempt))
+            if turn.cut_reasoning:
+                turn.reasoning_fragments.append(_LOST)
+                emit(ReasoningTokenDraft(now(), _LOST, round, attempt))
             self._is_complete = True
             driver.news.wake_all()
         finally:

@@ -3,15 +3,19 @@
 Providers disagree about how the fragments of a call name the call they belong to. The rule: an index decides; a new id
 or another name at a known index opens a new call there; without an index an id not seen before opens a call, a known
 one continues its call, and no id continues the last call. Calls stand in the order in which they first appeared.
+
+A character may be cut between two fragments, each with half of a surrogate pair. No half goes any further: the first
+one is held back until the second comes, and one without a partner becomes U+FFFD.
 """
 
 from __future__ import annotations
 
 from typing import get_args
 
+from handrail.agui._text import whole
 from handrail.loop._backend import FinishDelta, FinishReason, ReasoningDelta, ToolCallDelta, Usage
 
-__all__ = ["CallDraft", "Turn"]
+__all__ = ["CallDraft", "Turn", "without_half"]
 
 
 _CUT = ("length", "content-filter")
@@ -30,7 +34,7 @@ class CallDraft:
     @property
     def arguments(self) -> str:
         """The argument text as the model wrote it; absent is ""."""
-        return "".join(self.fragments)
+        return whole("".join(self.fragments))
 
     def takes(self, delta: ToolCallDelta) -> bool:
         """Whether the fragment can belong to this call."""
@@ -45,10 +49,27 @@ class CallDraft:
             self.fragments.append(delta.arguments)
 
 
-class Turn:
-    """An answer in the making."""
+def without_half(text: str) -> tuple[str, str]:
+    """The text, and the first half of a character at its end, which is held back; "" if there is none."""
+    if "\ud800" <= text[-1:] <= "\udbff":
+        return whole(text[:-1]), text[-1]
+    return whole(text), ""
 
-    __slots__ = ("_by_index", "calls", "finish", "opaque", "reasoning_fragments", "text_fragments", "usage")
+
+class Turn:
+    """An answer in the making; `cut_text` and `cut_reasoning` are halves of characters that are held back."""
+
+    __slots__ = (
+        "_by_index",
+        "calls",
+        "cut_reasoning",
+        "cut_text",
+        "finish",
+        "opaque",
+        "reasoning_fragments",
+        "text_fragments",
+        "usage",
+    )
 
     def __init__(self) -> None:
         self.text_fragments: list[str] = []
@@ -57,6 +78,8 @@ class Turn:
         self.calls: list[CallDraft] = []
         self.usage: Usage | None = None
         self.finish: FinishDelta | None = None
+        self.cut_text = ""
+        self.cut_reasoning = ""
         self._by_index: dict[int, CallDraft] = {}
 
     @property
@@ -67,10 +90,12 @@ class Turn:
     def reasoning(self) -> str:
         return "".join(self.reasoning_fragments)
 
-    def add_reasoning(self, delta: ReasoningDelta) -> None:
-        """A fragment of reasoning; of opaque values the last one counts."""
-        self.reasoning_fragments.append(delta.text)
+    def add_reasoning(self, delta: ReasoningDelta) -> str:
+        """A fragment of reasoning, given back without cut characters; of opaque values the last one counts."""
+        text, self.cut_reasoning = without_half(self.cut_reasoning + delta.text)
+        self.reasoning_fragments.append(text)
         self.opaque = delta.opaque or self.opaque
+        return text
 
     def add_finish(self, delta: FinishDelta) -> None:
         """Why the model finished. Of several reasons the last one counts, but none makes a cut answer whole again."""
