@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import json
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -11,7 +15,7 @@ from pydantic import AfterValidator
 
 from handrail import Loop, Tool, ToolContext, edit, events
 from handrail.messages import assistant, tool_call, user
-from handrail.testing import Collected, ScriptedBackend, call, text
+from handrail.testing import Collected, Gate, ScriptedBackend, call, text
 
 from .kit import answers, play
 
@@ -78,3 +82,93 @@ async def test_a_run_whose_tool_logs_anything_can_be_dumped() -> None:
     got = await one_call(t)
     json.dumps([event.to_dict() for event in got.events], allow_nan=False)
     assert [log.data["a"] for log in got.of(events.Log)] == [[1]]
+
+
+class Slow(dict[str, int]):
+    """A mapping that says where it was read."""
+
+    def __init__(self, seen: list[str]) -> None:
+        super().__init__(a=1)
+        self.seen = seen
+
+    def items(self) -> Any:
+        self.seen.append(threading.current_thread().name)
+        return super().items()
+
+
+@pytest.mark.parametrize("kind", ["async", "sync", "sync awaitable", "async iterator", "sync awaitable iterator"])
+async def test_values_that_run_code_are_read_off_the_home_loop(kind: str) -> None:
+    """L-85, L-88: iterators and conversions are the call's, in a thread, whatever gave them."""
+    seen: list[str] = []
+
+    def numbers() -> Iterator[int]:
+        seen.append(threading.current_thread().name)
+        yield 1
+
+    async def soon() -> Any:
+        return numbers() if "iterator" in kind else Slow(seen)
+
+    def later() -> Any:
+        return soon() if "awaitable" in kind else Slow(seen)
+
+    got = await one_call(Tool(soon if kind.startswith("async") else later, name="t"))
+    assert answers(got)["c1"] == ("[1]" if "iterator" in kind else '{"a":1}')
+    assert seen
+    assert all(name.startswith("handrail ") for name in seen)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_an_iterator_that_never_ends_meets_its_deadline(is_async: bool) -> None:
+    """L-85, L-92: the call is given up, the iterator left at its next item, and the run drains."""
+    left = threading.Event()
+
+    def for_ever() -> Iterator[int]:
+        try:
+            yield from itertools.repeat(1)
+        finally:
+            left.set()
+
+    async def soon() -> Any:
+        return for_ever()
+
+    got = await one_call(Tool(soon if is_async else for_ever, name="t", timeout=0.05))
+    assert got.outcome.ok
+    assert [e.reason for e in got.of(events.ToolAbandoned)] == ["deadline"]
+    assert left.is_set()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_stop_iteration_is_told_as_what_it_is(is_async: bool) -> None:
+    """L-86: although no coroutine can raise it."""
+
+    def later() -> None:
+        raise StopIteration("s")
+
+    async def soon() -> None:
+        raise StopIteration("s")
+
+    got = await one_call(Tool(soon if is_async else later, name="t"))
+    assert answers(got)["c1"] == "StopIteration: s"
+
+
+async def test_a_coroutine_that_comes_too_late_is_closed() -> None:
+    """L-96: nobody awaits it, and nobody is warned of that either."""
+    held = Gate()
+    never: list[Any] = []
+
+    async def soon() -> None: ...
+
+    def later() -> Any:
+        held.wait(10)
+        never.append(soon())
+        return never[0]
+
+    loop = Loop(backends=[ScriptedBackend([call("t", {})])], tools=[Tool(later, name="t")])
+    async with loop:
+        run = loop.run("hi")
+        await held.reached
+        run.cancel()
+        assert (await run.result).outcome == "cancelled"
+        held.open()
+        await run.drained
+    assert inspect.getcoroutinestate(never[0]) == inspect.CORO_CLOSED

@@ -18,7 +18,7 @@ import inspect
 import json
 import logging
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -186,8 +186,11 @@ class ToolRound:
         def is_given_up() -> bool:
             return job.is_closed
 
-        def content_of(value: Any) -> Coroutine[Any, Any, Any]:
-            return completed(value, lambda fn: workshop.in_thread(fn, name), is_given_up)
+        def in_thread(fn: Callable[[], Any]) -> Awaitable[Any]:
+            return workshop.in_thread(fn, name)
+
+        def content_of(value: Any) -> Awaitable[Any]:
+            return completed(value, in_thread, is_given_up)
 
         if tool.is_async:
             job.child = workshop.start(lambda: content_of(begin()), name)

@@ -15,11 +15,13 @@ from handrail.events import Log, LogLevel, RunEvent
 from handrail.loop._clock import Clock, wait_for
 from handrail.loop._end import End
 from handrail.loop._steering import Steers
-from handrail.run import Run, RunDriver, start_thread
+from handrail.run import Run, RunDriver
 from handrail.run._child import Child
 from handrail.run._loops import Children, cancelled_class
+from handrail.run._settled import when_set
+from handrail.run._threads import start_thread_in
 from handrail.run._waiters import Waiters
-from handrail.tools import completed
+from handrail.tools import awaited, dropped
 
 __all__ = ["LoopDriver", "LoopRun", "random_id"]
 
@@ -153,30 +155,27 @@ class LoopDriver(RunDriver[RunEvent]):
         child = Child(self.children, work, name=name, section=self.work(name), on_end=on_end)
         return child
 
-    def start_in_thread(self, fn: Callable[[], Any], name: str) -> Child[Any]:
+    def start_in_thread(
+        self, fn: Callable[[], Any], name: str, rest: Callable[[Any], Awaitable[Any]] = awaited
+    ) -> Child[Any]:
         """Run something that may block in a thread of its own; the section is open until the thread returns.
 
-        The child follows the thread, and takes what it returns to its end (see `completed`). Given up, it leaves the
-        thread behind.
+        The child follows the thread, and then does the `rest` with what it returned. Given up, it leaves the thread
+        behind.
         """
-        section = self.work(name)
-        section.__enter__()
-
-        def in_section() -> Any:
-            try:
-                return fn()
-            finally:
-                section.__exit__(None, None, None)
-
-        try:
-            thread = start_thread(in_section)
-        except BaseException:
-            section.__exit__(None, None, None)
-            raise
+        thread = start_thread_in(self.work(name), fn)
 
         async def follow() -> Any:
-            value = (await thread).unwrap()
+            try:
+                value = (await thread).unwrap()
+            except cancelled_class():
+                when_set(thread, lambda: dropped(thread.value.value))
+                raise
             with self.work(name):
-                return await completed(value)
+                return await rest(value)
 
         return Child(self.children, follow, name=name, section=nullcontext(), on_end=self.news.wake_all)
+
+    async def in_thread(self, fn: Callable[[], T], name: str) -> T:
+        """The same for something that a child waits for itself."""
+        return (await start_thread_in(self.work(name), fn)).unwrap()

@@ -42,7 +42,7 @@ from handrail.loop._plan import Catalogue, Denied, Plan, Ready, Refused, judge, 
 from handrail.loop._tool_run import ToolRun
 from handrail.loop._words import abandoned
 from handrail.run import Ended
-from handrail.tools import as_content, error_text, groups
+from handrail.tools import error_text, groups
 
 __all__ = ["ToolBatch"]
 
@@ -269,14 +269,8 @@ class ToolBatch:
         assert ended is not None
         duration = self._driver.monotonic() - run.started_at
         error = ended.error
-        content: ToolContent = ""
         if error is None:
-            try:
-                content = as_content(ended.value)
-            except ValueError as unsuited:
-                error = unsuited
-        if error is None:
-            self._result(run.call, _with_preface(run.preface, content), False, duration)
+            self._result(run.call, _with_preface(run.preface, ended.unwrap()), False, duration)
             return None
         _logger.debug("tool %s raised", run.call.function.name, exc_info=error)
         self._result(run.call, _with_preface(run.preface, error_text(error)), True, duration)

@@ -8,15 +8,15 @@ comes from a thread at that very moment.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from ag_ui.core import ToolCall
 
-from handrail.events import Log, RunEvent, ToolProgress
+from handrail.events import Log, RunEvent, ToolContent, ToolProgress
 from handrail.loop._driver import LoopDriver
 from handrail.run import Ended
-from handrail.tools import LogLevel, Tool, ToolContext
+from handrail.tools import LogLevel, Tool, ToolContext, completed, taken
 
 __all__ = ["ToolRun"]
 
@@ -56,14 +56,24 @@ class ToolRun:
             log=self._log,
         )
         name = f"tool {call.function.name}"
+
+        def begin() -> Any:
+            return tool.call(arguments, context)
+
+        def in_thread(fn: Callable[[], Any]) -> Awaitable[Any]:
+            return driver.in_thread(fn, name)
+
+        def content_of(value: Any) -> Awaitable[ToolContent]:
+            return completed(value, in_thread, self._is_given_up)
+
         if tool.is_async:
-            self._child = driver.start(lambda: tool.call(arguments, context), name)  # pyright: ignore[reportArgumentType]  # a coroutine, as `is_async` says
+            self._child = driver.start(lambda: content_of(begin()), name)
         else:
-            self._child = driver.start_in_thread(lambda: tool.call(arguments, context)(), name)  # pyright: ignore[reportCallIssue, reportUnknownLambdaType]  # a function, as `is_async` says
+            self._child = driver.start_in_thread(lambda: taken(begin()(), self._is_given_up), name, content_of)
 
     @property
-    def ended(self) -> Ended[Any] | None:
-        """How the tool ended; None while it runs."""
+    def ended(self) -> Ended[ToolContent] | None:
+        """How the tool ended, with its content or an error; None while it runs."""
         return self._child.ended
 
     def close(self) -> None:
@@ -71,6 +81,9 @@ class ToolRun:
         with self._lock:
             self._is_closed = True
         self._child.give_up()
+
+    def _is_given_up(self) -> bool:
+        return self._is_closed
 
     def _is_cancelled(self) -> bool:
         return self._is_closed or self._driver.run.is_cancelled

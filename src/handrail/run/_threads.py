@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Generic, ParamSpec, TypeVar
 
 from handrail.run._loops import say_library
 from handrail.run._settled import Settled, settle
 
-__all__ = ["Ended", "start_thread"]
+__all__ = ["Ended", "start_thread", "start_thread_in"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,3 +56,20 @@ def start_thread(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Settl
 
     threading.Thread(target=work, name=f"handrail {getattr(fn, '__name__', 'worker')}", daemon=True).start()
     return ended
+
+
+def start_thread_in(section: AbstractContextManager[object], fn: Callable[[], T]) -> Settled[Ended[T]]:
+    """The same inside a work section, which is entered here and left by the thread."""
+    section.__enter__()
+
+    def in_section() -> T:
+        try:
+            return fn()
+        finally:
+            section.__exit__(None, None, None)
+
+    try:
+        return start_thread(in_section)
+    except BaseException:
+        section.__exit__(None, None, None)
+        raise

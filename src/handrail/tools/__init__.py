@@ -10,18 +10,23 @@ from __future__ import annotations
 
 from handrail.events import LogLevel
 from handrail.tools._context import ToolContext
-from handrail.tools._tool import ArgumentsError, Tool, catalogue, completed, groups, tool
+from handrail.tools._results import InThread, awaited, completed, dropped, taken
+from handrail.tools._tool import ArgumentsError, Tool, catalogue, groups, tool
 from handrail.tools._values import as_content, error_text
 
 __all__ = [
     "ArgumentsError",
+    "InThread",
     "LogLevel",
     "Tool",
     "ToolContext",
     "as_content",
+    "awaited",
     "catalogue",
     "completed",
+    "dropped",
     "error_text",
     "groups",
+    "taken",
     "tool",
 ]

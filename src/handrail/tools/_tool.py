@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any, NoReturn, TypeVar, cast, overload
 
@@ -16,7 +16,7 @@ from handrail.tools._settings import require_flag, require_seconds
 from handrail.tools._signature import Signature, without_partials
 from handrail.tools._values import error_text
 
-__all__ = ["ArgumentsError", "Tool", "catalogue", "completed", "groups", "tool"]
+__all__ = ["ArgumentsError", "Tool", "catalogue", "groups", "tool"]
 
 C = TypeVar("C")
 
@@ -110,10 +110,10 @@ class Tool:
     def call(self, arguments: Mapping[str, Any], context: ToolContext) -> Callable[[], Any] | Coroutine[Any, Any, Any]:
         """The call itself, not begun: for an async tool a coroutine, for a sync one a function to run in a thread.
 
-        `arguments` is what `check` gave. The function's result goes through `completed`, in a task: it may be an
-        awaitable. Both raise what the tool raises.
+        `arguments` is what `check` gave. What it gives is the function's own value: `taken` in the thread and
+        `completed` in a task make content of it. Both raise what the tool raises.
         """
-        return self._call_async(arguments, context) if self.is_async else partial(self._call_sync, arguments, context)
+        return self._call_async(arguments, context) if self.is_async else partial(self._begin, arguments, context)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.fn(*args, **kwargs)
@@ -122,11 +122,7 @@ class Tool:
         return f"<Tool {self.name}>"
 
     async def _call_async(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
-        return await completed(self._begin(arguments, context))
-
-    def _call_sync(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
-        value = self._begin(arguments, context)
-        return list(cast("Iterator[Any]", value)) if isinstance(value, Iterator) else value
+        return self._begin(arguments, context)
 
     def _begin(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
         converted = self._convert(self._encode(arguments))
@@ -191,15 +187,6 @@ def groups(calls: Iterable[C], is_parallel: Callable[[C], bool]) -> list[list[C]
             found.append([call])
         joins = together
     return found
-
-
-async def completed(value: Any) -> Any:
-    """What a call gave, come to its end: an awaitable awaited, an iterator read into a list, anything else as it is."""
-    if inspect.isawaitable(value):
-        value = await value
-    if isinstance(value, AsyncIterator):
-        return [item async for item in cast("AsyncIterator[Any]", value)]
-    return list(cast("Iterator[Any]", value)) if isinstance(value, Iterator) else value
 
 
 def _require_function(fn: object) -> None:

@@ -18,10 +18,13 @@ from pydantic_core import to_jsonable_python
 
 from handrail.events import ToolContent
 
-__all__ = ["as_content", "as_data", "error_text"]
+__all__ = ["INERT", "as_content", "as_data", "error_text"]
 
 _PARTS: tuple[type, ...] = get_args(get_args(ContentPart)[0])
 _MAX_ERROR_TEXT = 4_000
+
+INERT = frozenset[type]({type(None), bool, int, float, str, *_PARTS})
+"""The types whose values are read without running any code of a tool's."""
 
 
 def as_content(value: Any) -> ToolContent:
@@ -53,6 +56,8 @@ def as_data(data: object) -> dict[str, Any]:
 
 def error_text(error: BaseException) -> str:
     """An exception as the result of its call: "ClassName: message", cut to 4,000 characters."""
+    if isinstance(error.__cause__, StopIteration) and str(error) == "coroutine raised StopIteration":
+        error = error.__cause__  # it cannot pass through a coroutine itself
     try:
         message = str(error)
     except Exception:  # an exception whose own text raises is still an answer
