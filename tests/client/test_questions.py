@@ -379,7 +379,7 @@ async def test_asking_again_in_the_resumed_run() -> None:
 
 
 async def test_only_the_run_that_carried_them_retires() -> None:
-    """S-97: another run on the stream asks, and the requested one finishes plainly."""
+    """P-63, S-97: another run on the stream asks, and the requested one finishes plainly."""
     made = session([rs("rA"), asks("rA", question("i1")), rs("r1"), rf("r1")], grace=5.0)
     assert await made.send("hi", under("r1")) == Finished(THREAD, "r1")
     assert [interrupt.id for interrupt in made.pending_interrupts] == ["i1"]
