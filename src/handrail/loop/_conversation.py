@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from ag_ui.core import ActivityMessage, AssistantMessage, Message, ToolCall, ToolMessage
-from pydantic import BaseModel
 
 from handrail.agui._models import instance
 from handrail.agui._text import whole
@@ -29,7 +28,7 @@ def shown(part: Any) -> Any:
         return [shown(value) for value in cast("list[Any]", part)]
     if not hasattr(part, "__pydantic_fields_set__"):
         return part
-    model = cast("BaseModel", part)
+    model: Any = part  # no `cast`: this is done for every message
     fields = dict(model.__dict__)
     for name, value in fields.items():
         if value is not None and not (isinstance(value, str) and value.isascii()):

@@ -23,6 +23,7 @@ from typing import Any
 from ag_ui.core import Interrupt, ResumeEntry, TextPart, ToolCall, ToolMessage
 
 from handrail.agui._approvals import Ask, Given, entry_from_person, entry_of, refusal
+from handrail.agui._text import whole
 from handrail.errors import AbortRun
 from handrail.events import (
     AbandonReason,
@@ -277,7 +278,7 @@ class ToolBatch:
         return End.failed(str(error) or error_text(error)) if isinstance(error, AbortRun) else None
 
     def _result(self, call: ToolCall, content: ToolContent, is_error: bool, duration: float | None = None) -> None:
-        message_id = self._driver.new_id()
+        message_id, content = self._driver.new_id(), _whole_content(content)
         error = content if is_error and isinstance(content, str) else None
         self._answer(ToolMessage(id=message_id, tool_call_id=call.id, content=content, error=error))
         self._driver.emit(
@@ -294,7 +295,7 @@ class ToolBatch:
         )
 
     def _abandon(self, call: ToolCall, reason: AbandonReason, *, dispatched: bool, detail: str | None = None) -> None:
-        message_id, content = self._driver.new_id(), abandoned(reason, dispatched, detail)
+        message_id, content = self._driver.new_id(), whole(abandoned(reason, dispatched, detail))
         self._answer(ToolMessage(id=message_id, tool_call_id=call.id, content=content))
         self._driver.emit(
             ToolAbandoned(
@@ -333,6 +334,15 @@ class ToolBatch:
         for call in list(self._announced.values()):
             if call.id not in end.left_open:
                 self._abandon(call, end.abandons, dispatched=call.id in self._dispatched)
+
+
+def _whole_content(content: ToolContent) -> ToolContent:
+    """The content without halves of characters, which no provider takes: a file's name may have one."""
+    if isinstance(content, str):
+        return whole(content)
+    return [
+        part.model_copy(update={"text": whole(part.text)}) if isinstance(part, TextPart) else part for part in content
+    ]
 
 
 def _with_preface(preface: str, content: ToolContent) -> ToolContent:
