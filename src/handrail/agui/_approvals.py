@@ -6,6 +6,7 @@ The question's id is the call's: an answer finds its call without anyone remembe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from typing import Any, TypeAlias
 
 from ag_ui.core import Interrupt, ResumeEntry, ToolCall
@@ -36,8 +37,8 @@ def question(call: ToolCall, arguments: Mapping[str, Any]) -> Interrupt:
         reason="tool_call",
         tool_call_id=call.id,
         message=f"May the tool {name} be run with {call.function.arguments.strip() or '{}'}?",
-        response_schema=_RESPONSE_SCHEMA,
-        metadata={"toolName": name, "arguments": dict(arguments)},
+        response_schema=deepcopy(_RESPONSE_SCHEMA),
+        metadata={"toolName": name, "arguments": deepcopy(dict(arguments))},
     )
 
 
@@ -53,7 +54,7 @@ def as_answers(given: Iterable[object]) -> dict[str, Given]:
                 f"an answer is what approve, deny, edit, answer or abandon return, or a ResumeEntry, "
                 f"not {type(one).__name__}"
             )
-        answers.append(one)
+        answers.append(one.model_copy(deep=True) if isinstance(one, ResumeEntry) else one)
     refuse_duplicates(answers)
     return {one.interrupt_id: one for one in answers}
 

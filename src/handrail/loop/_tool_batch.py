@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from ag_ui.core import Interrupt, ResumeEntry, TextPart, ToolCall, ToolMessage
@@ -176,7 +177,7 @@ class ToolBatch:
         self._asking = interrupt
         driver.emit(AskPending(ts=driver.now(), interrupt=interrupt))
         start = driver.start if self._is_ask_async else driver.start_in_thread
-        child = start(lambda: ask(interrupt), f"ask {interrupt.id}")
+        child = start(lambda: ask(interrupt.model_copy(deep=True)), f"ask {interrupt.id}")
         await driver.wait(lambda: child.ended is not None)
         if driver.is_called_off or child.ended is None:
             child.give_up()
@@ -218,7 +219,7 @@ class ToolBatch:
                 ts=self._driver.now(),
                 id=call.id,
                 name=call.function.name,
-                arguments=ready.arguments,
+                arguments=deepcopy(dict(ready.arguments)),
                 round=self._round,
             )
         )
