@@ -8,6 +8,7 @@ Every maker gives the message a fresh id (uuid4) unless one is passed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import cast, get_args
 from uuid import uuid4
 
@@ -96,7 +97,7 @@ def as_messages(given: object, new_id: Callable[[], str] = lambda: str(uuid4()))
 
 def _as_message(given: object) -> Message:
     if isinstance(given, _KINDS):
-        return cast("Message", given).model_copy()
+        return cast("Message", given).model_copy(deep=True)
     if isinstance(given, Mapping):
-        return _adapter.validate_python(given)
+        return _adapter.validate_python(deepcopy(cast("Mapping[str, object]", given)))
     raise TypeError(f"a message is one of ag_ui.core or a mapping in its wire form, not {type(given).__name__}")

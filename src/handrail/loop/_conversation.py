@@ -7,10 +7,10 @@ And it can be encoded: half of a surrogate pair, which a history may well have, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-from ag_ui.core import ActivityMessage, AssistantMessage, Message, ToolCall, ToolMessage
+from ag_ui.core import ActivityMessage, AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
 from handrail.agui._models import instance
 from handrail.agui._text import whole
@@ -34,13 +34,13 @@ def shown(part: Any) -> Any:
         if value is not None and not (isinstance(value, str) and value.isascii()):
             fields[name] = shown(value)
     further = model.__pydantic_extra__
-    return instance(type(model), fields, set(model.__pydantic_fields_set__), shown(further) if further else {})
+    return instance(model.__class__, fields, set(model.__pydantic_fields_set__), shown(further) if further else {})
 
 
 class Conversation:
     """`messages` is everything, `shown` what goes to a model; `final` is read by `last_text` and `last_words`."""
 
-    __slots__ = ("_calls", "last_text", "last_words", "messages", "shown")
+    __slots__ = ("_calls", "_ids", "last_text", "last_words", "messages", "shown")
 
     def __init__(self, messages: Iterable[Message]) -> None:
         self.messages: list[Message] = []
@@ -50,6 +50,7 @@ class Conversation:
         self.last_words = ""
         """The last committed text that is not empty."""
         self._calls: dict[str, int] = {}
+        self._ids: set[str] = set()
         for message in messages:
             self._store(message)
 
@@ -60,8 +61,16 @@ class Conversation:
             self.last_text = message.content or ""
             self.last_words = self.last_text or self.last_words
 
+    def append_steer(self, message: UserMessage, new_id: Callable[[], str]) -> UserMessage:
+        """Add a turn that somebody gave from outside, under an id of its own: theirs may be in use already."""
+        if message.id in self._ids:
+            message = message.model_copy(update={"id": new_id()})
+        self.append(message)
+        return message
+
     def _store(self, message: Message) -> None:
         self.messages.append(message)
+        self._ids.add(message.id)
         if not isinstance(message, ActivityMessage):
             self.shown.append(shown(message))
         if isinstance(message, AssistantMessage):

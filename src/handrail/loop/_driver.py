@@ -56,7 +56,7 @@ class LoopRun(Run[RunEvent]):
             message = UserMessage(id=self._new_id(), content=message)
         if not isinstance(message, UserMessage):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise TypeError(f"steer() takes a string or a user message, not {type(message).__name__}")
-        return self._steers.put(message.model_copy())
+        return self._steers.put(message.model_copy(deep=True))
 
 
 class LoopDriver(RunDriver[RunEvent]):

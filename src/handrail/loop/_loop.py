@@ -85,6 +85,7 @@ class Drive:
         "_repaired",
         "_round",
         "_setting",
+        "_specs",
         "_tally",
         "_tools_on",
         "_tripped",
@@ -110,6 +111,7 @@ class Drive:
         self._preamble = _preamble(setting.system, context, driver.new_id)
         self._ledger = Ledger()
         self._tally = Tally()
+        self._specs = catalogue.specs() if catalogue else ()
         self._tools_on = bool(catalogue)
         self._tripped: Trip | None = None
         self._round = 0
@@ -213,7 +215,7 @@ class Drive:
 
     def _take_steers(self) -> None:
         for message in self._driver.steers.take():
-            self._conversation.append(message)
+            message = self._conversation.append_steer(message, self._driver.new_id)
             self._driver.emit(ev.Steered(ts=self._driver.now(), message=message, round=self._round + 1))
 
     def _cap(self) -> str | None:
@@ -222,7 +224,7 @@ class Drive:
 
     def _request(self) -> Callable[[int], BackendRequest]:
         messages = (*self._preamble, *self._conversation.shown)
-        tools: tuple[ToolSpec, ...] = self._catalogue.specs if self._tools_on else ()
+        tools: tuple[ToolSpec, ...] = self._specs if self._tools_on else ()
 
         def request(attempt: int) -> BackendRequest:
             return BackendRequest(
@@ -343,7 +345,7 @@ class Drive:
             self._discard("cancelled" if end.how == "cancelled" else "failed")
         self._batch.close(end)
         for message in driver.steers.close():
-            conversation.append(message)
+            message = conversation.append_steer(message, driver.new_id)
             driver.emit(ev.Steered(ts=driver.now(), message=message))
         completed = end.how == "completed"
         final = conversation.last_text if completed else conversation.last_words

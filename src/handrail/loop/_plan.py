@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,16 +24,25 @@ __all__ = ["Catalogue", "Denied", "Plan", "Ready", "Refused", "judge", "plan_of"
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """A tool as a backend is shown it."""
+
+    name: str
+    description: str
+    parameters: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Catalogue:
     """What a run can call: `tools` are executed here, `declared` ones by the client. Names are used once."""
 
     tools: Mapping[str, Tool]
     declared: Mapping[str, agui.Tool]
 
-    @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """All of them, as a backend is shown them."""
-        return (*self.tools.values(), *self.declared.values())
+        """All of them, as the backends of one run are shown them: copies, on which an adapter may work."""
+        shown = (*self.tools.values(), *self.declared.values())
+        return tuple(Shown(tool.name, tool.description, deepcopy(tool.parameters)) for tool in shown)
 
     def __bool__(self) -> bool:
         return bool(self.tools or self.declared)
