@@ -189,6 +189,7 @@ def attempts_dropped(log: Log, outcome: Outcome) -> tuple[Log, Outcome]:
     return log, replace(outcome, attempts=outcome.attempts[1:])
 
 
+C2 = Interrupt(id="c2", reason="tool_call", tool_call_id="c2")
 ask = ev.AskAnswered(interrupt_id="c9")
 result = ev.ToolResult(id="c9", name="f", content="", is_error=False, message_id="x", round=1)
 
@@ -226,6 +227,11 @@ result = ev.ToolResult(id="c9", name="f", content="", is_error=False, message_id
         (completed_run, twice("tool-result"), "L-17", "c1, which has its end"),
         (completed_run, behind("tool-result", result), "L-17", "c9, which nobody announced"),
         (completed_run, twice("tool-call"), "L-17", "announced twice"),
+        (completed_run, without("tool-call"), "L-17", "tool-started for call c1, which is not open"),
+        (completed_run, changed("run-completed", pending_calls=("c3", "c1")), "L-17", "c1 has its end, and the run"),
+        (completed_run, changed("run-completed", pending_calls=("c3",), interrupts=(C2,)), "L-17", "c2 has its end"),
+        (completed_run, changed("token", text=None), "L-14", "no string: None"),
+        (completed_run, changed("reasoning-token", text=5), "L-14", "no string: 5"),
         (completed_run, without("ask-answered"), "L-17", "question c2"),
         (completed_run, twice("ask-answered"), "L-17", "nobody asked"),
         (completed_run, behind("tool-result", ask), "L-17", "c9, which nobody asked"),
@@ -276,3 +282,10 @@ async def test_the_runs_of_other_libraries() -> None:
     assert check_run(got, got.outcome) == []
     assert check_run(got, replace(got.outcome, outcome="failed"))[0].startswith("R-22")
     assert check_run([], got.outcome) == []
+
+
+def test_events_as_plain_data_are_refused() -> None:
+    """L-163: what `to_dict` gives would say nothing against any run."""
+    log, outcome = completed_run()
+    with pytest.raises(TypeError, match="the events themselves"):
+        check_run([event.to_dict() for event in log], outcome)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -216,3 +216,25 @@ async def test_a_gate_is_reached_and_opened() -> None:
             await anyio.to_thread.run_sync(held.open)
     assert got == [TextDelta("a"), TextDelta("b"), FinishDelta("stop")]
     assert held.opened.is_set
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: text(None),  # type: ignore[arg-type]
+        lambda: text("a", 5),  # type: ignore[arg-type]
+        lambda: reasoning(None),  # type: ignore[arg-type]
+        lambda: call(5),  # type: ignore[arg-type]
+        lambda: call("t", [1]),  # type: ignore[arg-type]
+        lambda: call("t", id=5),  # type: ignore[arg-type]
+        lambda: call("t", fragments=[1]),  # type: ignore[list-item]
+        lambda: delay("x"),  # type: ignore[arg-type]
+        lambda: delay(float("nan")),
+        lambda: fail(ValueError),  # type: ignore[arg-type]
+        lambda: fail(5),  # type: ignore[arg-type]
+    ],
+)
+def test_makers_refuse_what_no_model_says(make: Callable[[], object]) -> None:
+    """L-160: at once, where the script is written."""
+    with pytest.raises((TypeError, ValueError), match=r"text\(\)|reasoning\(\)|call\(\)|delay\(\)|fail\(\)"):
+        make()

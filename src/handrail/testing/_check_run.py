@@ -6,8 +6,8 @@ wrong; it knows nothing of how the run was driven, so it works on a stored log a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias, cast
 
 from handrail import events as ev
 from handrail.run import Outcome
@@ -27,9 +27,22 @@ def check_run(events: Iterable[Any], outcome: Outcome) -> list[str]:
     Each sentence begins with the promise that was broken: places in the log (R-40), the terminal event (R-42) and what
     it makes of the outcome (R-22, R-27), attempts (L-13), tokens (L-14), turns (L-15), the folded text (L-16), calls
     and questions (L-17), the list of attempts (L-46). Events of other libraries are passed over.
+
+    Raises `TypeError` for events of ours that were made plain data: read from those, every run would be right.
     """
     log = tuple(events)
+    for event in log:
+        if isinstance(event, Mapping) and {"kind", "ts"} <= cast("Mapping[str, Any]", event).keys():
+            raise TypeError(f"check_run() takes the events themselves, not what to_dict() gives: {event!r}"[:200])
+    if no_texts := [f"L-14: {wrong}" for wrong in _texts(log)]:
+        return no_texts  # what the other rules read is not there
     return [f"{rule}: {wrong}" for rule, violations in _RULES for wrong in violations(log, outcome)]
+
+
+def _texts(log: Log) -> Iterator[str]:
+    for event in log:
+        if isinstance(event, (ev.Token, ev.ReasoningToken)) and not isinstance(event.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a log may come from anywhere
+            yield f"{event.kind} of {_named(event)} has a text that is no string: {event.text!r}"
 
 
 def _ends(event: Any) -> str | None:
@@ -166,6 +179,9 @@ def _calls_answered(log: Log, outcome: Outcome) -> Iterator[str]:
                 if event.id in open or event.id in answered:
                     yield f"call {event.id} is announced twice"
                 open.add(event.id)
+            case ev.ToolStarted():
+                if event.id not in open and event.round != 0:
+                    yield f"{event.kind} for call {event.id}, which is not open"
             case ev.ToolResult() | ev.ToolAbandoned():
                 if event.id in answered:
                     yield f"{event.kind} for call {event.id}, which has its end"
@@ -177,8 +193,11 @@ def _calls_answered(log: Log, outcome: Outcome) -> Iterator[str]:
                 pass
     terminal = _terminal(log)
     excused = {question.tool_call_id or question.id for question in getattr(terminal, "interrupts", ())}
-    for id in sorted(open - excused - set(getattr(terminal, "pending_calls", ()))):
+    excused |= set(getattr(terminal, "pending_calls", ()))
+    for id in sorted(open - excused):
         yield f"call {id} has neither tool-result nor tool-abandoned"
+    for id in sorted(answered & excused):
+        yield f"call {id} has its end, and the run says that it is open"
 
 
 def _questions_closed(log: Log, outcome: Outcome) -> Iterator[str]:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any, TypeAlias, cast, get_args
 from uuid import uuid4
 
@@ -28,6 +29,7 @@ from handrail.loop._backend import (
 )
 from handrail.run import Settled
 from handrail.run._settled import settle
+from handrail.tools._settings import require_number
 
 __all__ = [
     "Gate",
@@ -136,11 +138,13 @@ gates_made: ContextVar[list[Gate] | None] = ContextVar("handrail_gates_made", de
 
 def text(*fragments: str) -> Move:
     """The model says this, fragment by fragment."""
+    _require_texts("text()", fragments)
     return Says(tuple(TextDelta(fragment) for fragment in fragments))
 
 
 def reasoning(*fragments: str) -> Move:
     """The model thinks this aloud, fragment by fragment."""
+    _require_texts("reasoning()", fragments)
     return Says(tuple(ReasoningDelta(fragment) for fragment in fragments))
 
 
@@ -154,11 +158,16 @@ def call(
 
     `fragments` sends the argument text in so many pieces, or in exactly these (then `arguments` is not used).
     """
+    _require_texts("the name of call()", (name,))
+    _require_texts("the id of call()", () if id is None else (id,))
+    if not isinstance(arguments, (str, Mapping, NoneType)):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        raise TypeError(f"the arguments of call() are a dict, JSON text or None, not {arguments!r}")
     first = ToolCallDelta(index=0, id=f"call-{uuid4().hex[:12]}" if id is None else id, name=name)
     written = json.dumps(arguments) if isinstance(arguments, Mapping) else arguments
     if fragments is None:
         return Says((replace(first, arguments=written),))
     pieces = _pieces(written or "", fragments) if isinstance(fragments, int) else fragments
+    _require_texts("the fragments of call()", pieces)
     return Says((first, *(ToolCallDelta(index=0, arguments=piece) for piece in pieces)))
 
 
@@ -197,12 +206,15 @@ def fail(
     """The stream fails here: with the exception given, or with a `BackendError` of this kind."""
     if isinstance(failure, BaseException):
         return _Failure(failure)
+    if not isinstance(failure, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a class is easily taken for its exception
+        raise TypeError(f"fail() takes an exception that was made, or a kind of BackendError, not {failure!r}")
     said = f"scripted failure: {failure}" if message is None else message
     return _Failure(BackendError(said, failure, status=status, retry_after=retry_after))
 
 
 def delay(seconds: float) -> Move:
     """Silence for so long on the loop's clock."""
+    require_number(seconds, "delay()", "it is a number of seconds, not below 0")
     return _Delay(seconds)
 
 
@@ -244,6 +256,12 @@ def played(moves: Iterable[Move]) -> list[Delta | Pause]:
         else:
             out.append(move)
     return out if finished else [*out, FinishDelta("tool-calls" if calls else "stop")]
+
+
+def _require_texts(what: str, texts: Iterable[object]) -> None:
+    for said in texts:
+        if not isinstance(said, str):
+            raise TypeError(f"{what} is made of strings, not {said!r}")
 
 
 def _pieces(written: str, count: int) -> list[str]:
