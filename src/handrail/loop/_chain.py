@@ -109,6 +109,8 @@ class Chain:
                 self._close_failed(failure, step)
                 if step.disposition == "abort":
                     return End.failed(failure.error, failure.ends_as)
+                if step.backoff is not None and (cap := tripped()):
+                    return End.failed(cap, "budget-exhausted")
                 if step.backoff is not None and await self._is_cancelled_during(step.backoff):
                     return End.cancelled("backoff")
             refused.append(failure is not None and failure.size_refusal)

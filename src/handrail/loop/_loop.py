@@ -4,8 +4,8 @@
 |------|------------------------------------------------------------|-------------------------------------------------|
 | A    | RunStarted; input repaired; answers to waiting calls       | calls still waiting: completed, with interrupts |
 | 1    | cancelled?                                                 | cancelled (start)                               |
-| 2    | steers taken, appended                                     |                                                 |
-| 3    | round += 1; caps                                           | failed (budget-exhausted)                       |
+| 2    | round += 1; caps                                           | failed (budget-exhausted)                       |
+| 3    | steers taken, appended                                     |                                                 |
 | 4    | RoundStarted                                               |                                                 |
 | 5    | attempts over the backends                                 | cancelled (streaming, backoff); failed          |
 | 6    | calls and tools on: limits, before anything is committed   | tripped: discarded, notice, tools off, to 1     |
@@ -174,10 +174,10 @@ class Drive:
         while True:
             if self._driver.is_called_off:  # 1
                 return End.cancelled("start")
-            self._take_steers()  # 2
-            self._round += 1  # 3
+            self._round += 1  # 2
             if cap := self._cap():
                 return End.failed(cap, "budget-exhausted")
+            self._take_steers()  # 3, for a round that there will be
             self._driver.emit(ev.RoundStarted(ts=self._driver.now(), round=self._round))  # 4
             answer = await self._chain.ask(self._request(), self._cap)  # 5
             if isinstance(answer, End):
@@ -216,7 +216,7 @@ class Drive:
     def _take_steers(self) -> None:
         for message in self._driver.steers.take():
             message = self._conversation.append_steer(message, self._driver.new_id)
-            self._driver.emit(ev.Steered(ts=self._driver.now(), message=message, round=self._round + 1))
+            self._driver.emit(ev.Steered(ts=self._driver.now(), message=message, round=self._round))
 
     def _cap(self) -> str | None:
         budget = self._setting.budget

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ag_ui import core as agui
-from ag_ui.core import Interrupt, ResumeEntry, ToolCall
+from ag_ui.core import FunctionCall, Interrupt, ResumeEntry, ToolCall
 
 from handrail.agui._approvals import Given, question
 from handrail.agui._interrupts import decide
@@ -72,7 +72,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The call is to run; `preface` is a line that goes before its result."""
+    """The call, as it is to run, if need be with edited arguments; `preface` is a line that goes before its result."""
 
     call: ToolCall
     tool: Tool
@@ -129,4 +129,6 @@ def _edited(call: ToolCall, tool: Tool, arguments: Any) -> Ready | Refused:
         checked = tool.check_object(arguments)
     except ArgumentsError as error:
         return Refused(f"The edited arguments were refused and the call was not run. {error}")
-    return Ready(call, tool, checked, f"Run with edited arguments: {json.dumps(checked, ensure_ascii=False)}")
+    text = json.dumps(checked, ensure_ascii=False)
+    edited = call.model_copy(update={"function": FunctionCall(name=call.function.name, arguments=text)})
+    return Ready(edited, tool, checked, f"Run with edited arguments: {text}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anyio
@@ -84,7 +85,7 @@ class Stream:
                 raise
             # Not `async with`: the closing must not be cut short by the cancellation that led to it.
             with anyio.move_on_after(CLOSE_GRACE, shield=True):
-                await stream.__aexit__(type(error), error, error.__traceback__)
+                await self._close_behind(stream, error)
             raise
         try:
             await stream.__aexit__(None, None, None)
@@ -92,6 +93,15 @@ class Stream:
             if not self._is_complete:
                 raise
             _logger.debug("stream %s: an error while closing, behind its end", self._backend.model, exc_info=True)
+
+    async def _close_behind(self, stream: AbstractAsyncContextManager[object], error: BaseException) -> None:
+        """Close behind an error. A backend may say there what it means, but nothing else hides what it said."""
+        try:
+            await stream.__aexit__(type(error), error, error.__traceback__)
+        except Exception as closing:
+            if not isinstance(error, BackendError) or isinstance(closing, BackendError):
+                raise
+            _logger.debug("stream %s: an error while closing, behind a failure", self._backend.model, exc_info=True)
 
     async def _read(self, deltas: AsyncIterator[Delta]) -> None:
         """The path of every token: no call that is not needed."""
