@@ -18,6 +18,7 @@ from handrail import (
     BackendError,
     BackendRequest,
     FinishDelta,
+    Loop,
     ReasoningDelta,
     TextDelta,
     Tool,
@@ -287,6 +288,31 @@ async def test_fragments_with_and_without_an_index(fragments: list[str], deltas:
     backend = answering(lambda _: sse(*map(call_chunk, fragments), STOP, "[DONE]"))
     got = await play(backend, "x")
     assert [d for d in got if isinstance(d, ToolCallDelta)] == deltas
+
+
+async def test_an_empty_event_stream_is_called_one() -> None:
+    """L-154: the failure says what is wrong with it."""
+    with pytest.raises(BackendError, match="an event stream with no event in it") as raised:
+        await play(answering(lambda _: sse()), "x")
+    assert raised.value.kind == "response"
+
+
+async def test_a_legacy_function_call_reaches_its_tool() -> None:
+    """L-153: the fragments of one call, to which the loop gives an id."""
+    pieces = [
+        '{"choices": [{"delta": {"function_call": {"name": "add", "arguments": "{\\"a\\""}}}]}',
+        '{"choices": [{"delta": {"function_call": {"arguments": ": 1}"}}}]}',
+        '{"choices": [{"delta": {}, "finish_reason": "function_call"}]}',
+    ]
+    answers = iter([sse(*pieces, "[DONE]"), sse('{"choices": [{"delta": {"content": "ok"}}]}', STOP, "[DONE]")])
+    ran: list[int] = []
+
+    def add(a: int) -> None:
+        ran.append(a)
+
+    async with Loop(backends=[answering(lambda _: next(answers))], tools=[add]) as loop:
+        outcome = await loop.run("hi").result
+    assert (outcome.final, ran) == ("ok", [1])
 
 
 @pytest.mark.parametrize(

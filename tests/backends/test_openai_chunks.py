@@ -35,6 +35,11 @@ def calls(*given: Any) -> dict[str, Any]:
         (chunk(None, "length"), [FinishDelta("length", "m")]),
         (chunk({"content": "a"}, "tool_calls"), [TextDelta("a"), FinishDelta("tool-calls", "m")]),
         (chunk({}, "function_call"), [FinishDelta("tool-calls", "m")]),
+        (
+            chunk({"function_call": {"name": "f", "arguments": "{"}}, "function_call"),
+            [ToolCallDelta(0, None, "f", "{"), FinishDelta("tool-calls", "m")],
+        ),
+        (chunk({"function_call": {"arguments": "}"}}), [ToolCallDelta(0, arguments="}")]),
         (chunk({}, "content_filter"), [FinishDelta("content-filter", "m")]),
         (chunk({}, "eos"), [FinishDelta("other", "m")]),
         (chunk({}, ""), []),

@@ -15,7 +15,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from handrail import Loop, Tool, events, user
+from handrail import Loop, Tool, UsageError, events, user
 from handrail.loop import LoopRun
 from handrail.testing import Gate, ScriptedBackend, call, collect, gate, stall, text
 
@@ -277,3 +277,32 @@ async def test_a_gate_in_a_tool_holds_up_nobody_else() -> None:
         assert (await loop.run("two").result).final == "second"
         held.open()
         assert (await first.result).final == "first"
+
+
+async def test_leaving_a_loop_in_another_task_says_so() -> None:
+    """L-8: a scope is the task's that entered it; the error names that, and the one who entered can still leave."""
+    loop = Loop(backends=[ScriptedBackend([text("ok")])])
+
+    async def leave() -> None:
+        with pytest.raises(UsageError, match="left in the task that entered it"):
+            await loop.__aexit__(None, None, None)
+
+    async with loop:
+        async with anyio.create_task_group() as group:
+            group.start_soon(leave)
+        assert (await loop.run("hi").result).ok
+
+
+async def test_a_backend_named_twice_is_closed_once() -> None:
+    """L-8: leaving closes each backend."""
+
+    class Closes(ScriptedBackend):
+        times = 0
+
+        async def aclose(self) -> None:
+            self.times += 1
+
+    backend = Closes()
+    async with Loop(backends=[backend, backend]):
+        pass
+    assert backend.times == 1

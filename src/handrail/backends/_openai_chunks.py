@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from handrail.errors import BackendError
@@ -73,7 +73,7 @@ def _deltas_of_choice(delta: dict[str, Any]) -> Iterator[Delta]:
     for name in ("content", "refusal"):
         if said := _str(delta, name):
             yield TextDelta(said)
-    for call in _dicts(delta, "tool_calls"):
+    for call in _calls(delta):
         function = _dict(call, "function")
         arguments = function.get("arguments")
         yield ToolCallDelta(
@@ -82,6 +82,12 @@ def _deltas_of_choice(delta: dict[str, Any]) -> Iterator[Delta]:
             name=_str(function, "name") or None,
             arguments=arguments if arguments is None or isinstance(arguments, str) else json.dumps(arguments),
         )
+
+
+def _calls(delta: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """The pieces of calls; a server that knows only functions makes one call and gives it no id."""
+    function = _dict(delta, "function_call")
+    return _dicts(delta, "tool_calls") or ([{"index": 0, "function": function}] if function else ())
 
 
 def _usage(chunk: dict[str, Any], used: dict[str, Any]) -> Usage:

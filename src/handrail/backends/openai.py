@@ -190,8 +190,7 @@ class _Stream:
             self._take(rest)
         self._done = True
         if not self._chunks:
-            kind = self._response.headers.get("content-type", "nothing")
-            raise BackendError(f"the answer is no event stream: its content type is {kind}", "response")
+            raise BackendError(_no_stream(self._response.headers.get("content-type", "")), "response")
 
     def _take(self, data: bytes) -> None:
         self._chunks += 1
@@ -202,6 +201,12 @@ class _Stream:
             if not isinstance(chunk, dict):
                 raise ValueError(f"a chunk of the stream is no object: {data[:80]!r}")
             self._ready.extend(deltas_of(cast("dict[str, Any]", chunk)))
+
+
+def _no_stream(content_type: str) -> str:
+    if content_type.startswith("text/event-stream"):
+        return "the answer is an event stream with no event in it"
+    return f"the answer is no event stream: its content type is {content_type or 'not given'}"
 
 
 def _check_options(options: dict[str, Any]) -> None:

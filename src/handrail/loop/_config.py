@@ -12,6 +12,7 @@ import anyio
 from ag_ui import core as agui
 
 from handrail.agui._approvals import Ask, Given, as_answers
+from handrail.errors import UsageError
 from handrail.loop._attempts import RetryPolicy
 from handrail.loop._backend import Backend
 from handrail.loop._budget import Budget
@@ -130,12 +131,14 @@ class Loop:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         task = anyio.get_current_task().id
-        scopes = self._scopes[task]
+        scopes = self._scopes.get(task)
+        if scopes is None:
+            raise UsageError("`async with loop:` is left in the task that entered it, and this task did not")
         scope = scopes.pop()
         if not scopes:
             del self._scopes[task]
         async with AsyncExitStack() as closing:
-            for backend in self._setting.backends:
+            for backend in {id(backend): backend for backend in self._setting.backends}.values():
                 if (close := getattr(backend, "aclose", None)) is not None:
                     closing.push_async_callback(_closed_in_time, close)
             return await scope.__aexit__(kind, error, traceback)
