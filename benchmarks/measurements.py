@@ -129,6 +129,12 @@ def _transcript() -> Iterable[Measurement]:
         command = _wire("transcript", kind, size=size)
         what = f"client and transcript, {kind}"
         yield Measurement("transcript", "F-4", what, "us", (command,), (Bound(2, "without it"),), "without it")
+    for what, way in (
+        ("session: last tenth of 10,000 deltas to the first", "deciles"),
+        ("session: a delta behind 2,000 messages to one behind 10", "threads"),
+    ):
+        command = Command("project", "session", (way,), 10_000)
+        yield Measurement("transcript", "F-5", what, "x", (command,))
 
 
 def _imports() -> Iterable[Measurement]:
