@@ -60,7 +60,7 @@ def approve(interrupt: Interrupt | str) -> Answer:
 
 def deny(interrupt: Interrupt | str, reason: str | None = None) -> Answer:
     """Says no to a question. It is an answer: the agent goes on, and is told the reason where the question allows."""
-    if reason is not None and not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # ditto
+    if reason is not None and not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # untyped callers
         raise TypeError(f"deny() takes a reason as text, not {type(reason).__name__}")
     return Answer(_id_of(interrupt), "deny", reason)
 

@@ -7,6 +7,7 @@ to wait or to fail does that first. Indices of calls are given when the step is 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -53,14 +54,14 @@ __all__ = [
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
 
 
-class Pause:
+class Pause(ABC):
     """A move that sends nothing: it waits, or raises."""
 
     __slots__ = ()
 
+    @abstractmethod
     async def pause(self, sleep: Sleep) -> None:
         """Do so; `sleep` is on the loop's clock."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
