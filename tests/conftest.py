@@ -1,4 +1,4 @@
-"""What every test stands on: both event loops, and the shared inputs where they are present."""
+"""What every test stands on: the event loops, and the shared inputs where they are present."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.event_loops import HERE, EventLoop, chosen
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -18,7 +19,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts its back
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--sample", type=int, metavar="N", help="run only the first N tests of each module, on asyncio")
+    parser.addoption("--sample", type=int, metavar="N", help="run only the first N tests of each module")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -30,17 +31,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen: list[pytest.Item] = []
     for item in items:
         module = item.nodeid.partition("::")[0]
-        if "trio" not in item.nodeid and item.get_closest_marker("slow") is None and taken[module] < size:
+        if item.get_closest_marker("slow") is None and taken[module] < size:
             taken[module] += 1
             chosen.append(item)
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = chosen
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Every async test runs on both."""
-    return request.param
+@pytest.fixture(params=chosen())
+def anyio_backend(request: pytest.FixtureRequest) -> EventLoop:
+    """Every async test runs on each."""
+    return HERE[request.param]
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import httpx2
@@ -162,9 +163,9 @@ async def test_failures(aimock: Aimock, text: str, kind: str, status: int | None
     assert len(aimock.journal()) == before + 1
 
 
-async def test_retry_after(aimock: Aimock, anyio_backend: str) -> None:
+async def test_retry_after(aimock: Aimock) -> None:
     """L-154: in seconds; the next request is answered."""
-    backend = over(aimock, extra_headers={"X-Test-Id": f"retry-after-{anyio_backend}"})
+    backend = over(aimock, extra_headers={"X-Test-Id": f"retry-after-{uuid4().hex}"})
     with pytest.raises(BackendError) as raised:
         await play(backend, "flaky-429")
     assert (raised.value.status, raised.value.retry_after) == (429, 1.0)

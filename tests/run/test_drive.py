@@ -119,7 +119,7 @@ def test_an_argument_that_is_no_function_is_refused() -> None:
     gc.collect()
 
 
-async def test_the_call_returns_before_the_body_has_awaited_anything(anyio_backend: str) -> None:
+async def test_the_call_returns_before_the_body_has_awaited_anything() -> None:
     """R-90: in well under 50 ms, with the run open, though the body would take 0.4 s."""
     stepped = False
 

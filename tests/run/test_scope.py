@@ -302,13 +302,13 @@ def test_a_scope_hosts_only_on_its_own_loop() -> None:
     assert there != here
 
 
-async def test_outside_of_its_block_a_scope_hosts_nothing(anyio_backend: str) -> None:
+async def test_outside_of_its_block_a_scope_hosts_nothing(anyio_backend_name: str) -> None:
     """Section 8: before and behind the block it is as if it were not there."""
     scope = RunScope()
     async with scope:
         pass
     for _ in range(2):
-        if anyio_backend == "trio":
+        if anyio_backend_name == "trio":
             with pytest.raises(UsageError):
                 drive(endless)
         else:

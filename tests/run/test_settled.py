@@ -15,6 +15,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 import trio
+from tests.event_loops import EventLoop, run_on
 
 from handrail.errors import HandrailError, NotSettled, UsageError
 from handrail.run import RunDriver, Settled
@@ -192,7 +193,7 @@ def test_cancelling_one_task_of_several_leaves_the_others(driver: RunDriver[Said
 
 
 @pytest.mark.parametrize("which", ["result", "cancellation", "drained"])
-def test_a_waiter_that_leaves_is_forgotten(driver: RunDriver[Said], which: str, anyio_backend: str) -> None:
+def test_a_waiter_that_leaves_is_forgotten(driver: RunDriver[Said], which: str, anyio_backend: EventLoop) -> None:
     """R-13, R-67: a thousand waiters that were cancelled leave no thousand objects behind."""
     settled: Settled[Any] = getattr(driver.run, which)
 
@@ -213,7 +214,7 @@ def test_a_waiter_that_leaves_is_forgotten(driver: RunDriver[Said], which: str, 
     async def main() -> tuple[int, int]:
         return await give_up(5), await give_up(50)
 
-    before, after = anyio.run(main, backend=anyio_backend)
+    before, after = run_on(anyio_backend, main)
     assert after - before < 300
     assert not settled.is_set
 
@@ -458,12 +459,12 @@ def test_a_reader_of_a_closed_loop_is_skipped(driver: RunDriver[Said]) -> None:
     assert [event.seq for event in driver.run.events] == [0, 1]
 
 
-def test_a_waiter_that_leaves_while_it_is_being_woken(anyio_backend: str) -> None:
+def test_a_waiter_that_leaves_while_it_is_being_woken(anyio_backend: EventLoop) -> None:
     """R-12, R-13: the thread's wake is under way when the waiter is cancelled; the loop hears of no error."""
     handled: list[object] = []
 
     async def main() -> None:
-        if anyio_backend == "asyncio":
+        if anyio_backend != "trio":
             asyncio.get_running_loop().set_exception_handler(lambda _loop, context: handled.append(context))
         settled: Settled[str] = Settled()
 
@@ -478,11 +479,11 @@ def test_a_waiter_that_leaves_while_it_is_being_woken(anyio_backend: str) -> Non
         await turns()
         assert await settled == "now"
 
-    anyio.run(main, backend=anyio_backend)
+    run_on(anyio_backend, main)
     assert handled == []
 
 
-def test_a_value_set_from_a_thread_wakes_a_sleeping_loop(anyio_backend: str) -> None:
+def test_a_value_set_from_a_thread_wakes_a_sleeping_loop(anyio_backend: EventLoop) -> None:
     """R-11: nothing else happens in that loop that could wake it by chance."""
     settled: Settled[str] = Settled()
     waiting = threading.Event()
@@ -500,7 +501,7 @@ def test_a_value_set_from_a_thread_wakes_a_sleeping_loop(anyio_backend: str) -> 
         return got[0]
 
     crew = Crew()
-    crew.start(lambda: anyio.run(main, backend=anyio_backend))
+    crew.start(lambda: run_on(anyio_backend, main))
     assert waiting.wait(PATIENCE)
     elsewhere(settle, settled, "awake")
     assert crew.join() == ["awake"]
