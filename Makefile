@@ -7,7 +7,7 @@ PY     := $(VENV)/bin/python
 PEERS  := .cache/peers
 LIVE   := .cache/live
 
-.PHONY: demo test check quick bench docs fuzz format lint types floors clean
+.PHONY: demo test check quick bench docs fuzz mutants format lint types floors clean
 
 demo: $(VENV)/installed            ## run the embedded agent: no key, no network
 	@$(VENV)/bin/handrail demo
@@ -42,6 +42,10 @@ docs: $(VENV)/installed-docs       ## the documentation as a site, in site/
 LONGER ?= 50
 fuzz: $(VENV)/installed-dev        ## the property tests, LONGER times as long as in `make test`
 	HANDRAIL_FUZZ=$(LONGER) $(PY) -m pytest -s --timeout 0 tests/agui/test_fuzz.py tests/agui/test_fuzz_budget.py tests/agui/test_schema.py
+
+SAMPLE ?= 12
+mutants: $(VENV)/installed-dev     ## break the rules one thing at a time, and see whether a test notices
+	$(PY) -m tests.mutation --sample $(SAMPLE) --record
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "handrail needs Python 3.11 or newer; name one with PYTHON=")'
