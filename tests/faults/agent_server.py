@@ -1,0 +1,191 @@
+"""An agent of ours that is made to be harmed: it says what it was asked, what its tools did, and how its runs ended.
+
+The scenarios are those of `tests.live`. Each frame is a write of its own, so that an answer always has the same layout.
+A request may name in `forwardedProps.hold` how many frames of its thread are sent at most: then the next one is held
+back for ever, and so is the run, which waits before every step of its model and in its tools until all that it has
+said is on its way. So a run that is held at a frame is in the middle of what that frame tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import uvicorn
+from ag_ui.core import RunAgentInput, ToolMessage, UserMessage
+from tests.faults.forker import say
+from tests.live.handrail_server import SCENARIOS
+
+from handrail import Loop, Tool, ToolContext
+from handrail.loop import BackendRequest
+from handrail.server import agui_app
+from handrail.testing import ScriptedBackend, pair, text
+
+Wait = Callable[[], Awaitable[None]]
+
+
+@dataclass
+class Visit:
+    """One request for a run: the thread it is on, and how many frames of that thread it lets through."""
+
+    thread_id: str | None = None
+    hold: int | None = None
+
+
+_visit: ContextVar[Visit] = ContextVar("visit")
+
+
+class Paced:
+    """Another backend's answers, each delta when it is time for it."""
+
+    max_tokens = None
+
+    def __init__(self, inner: ScriptedBackend, wait: Wait) -> None:
+        self.model = inner.model
+        self._inner = inner
+        self._wait = wait
+
+    def stream(self, request: BackendRequest) -> Any:
+        return _PacedStream(self._inner.stream(request), self._wait)
+
+
+class _PacedStream:
+    def __init__(self, inner: Any, wait: Wait) -> None:
+        self._inner = inner
+        self._wait = wait
+
+    async def __aenter__(self) -> Any:
+        self._deltas = await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> Any:
+        return await self._inner.__aexit__(*error)
+
+    def __aiter__(self) -> Any:
+        return self
+
+    async def __anext__(self) -> Any:
+        await self._wait()
+        return await self._deltas.__anext__()
+
+
+class Agent:
+    """The ASGI app: the endpoint, frame by frame, and at `/left` what is open in this process."""
+
+    def __init__(self) -> None:
+        self.endpoint = agui_app(self.loop_for, busy="queue", on_finish=self.ran, on_warning=lambda record: None)
+        self._sent: Counter[str | None] = Counter()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"] == "/left":
+            await _answer(send, left())
+            return
+        visit = Visit()
+        _visit.set(visit)
+        await self.endpoint(scope, receive, self._frame_by_frame(visit, send))
+
+    def _frame_by_frame(self, visit: Visit, send: Any) -> Any:
+        async def send_frames(message: Any) -> None:
+            if message["type"] != "http.response.body":
+                await send(message)
+                return
+            *frames, rest = message["body"].split(b"\n\n")
+            for frame in frames:
+                await self._allowed(visit)
+                await send({"type": "http.response.body", "body": frame + b"\n\n", "more_body": True})
+                self._sent[visit.thread_id] += 1
+            if not message.get("more_body"):
+                await self._allowed(visit)
+                await send({"type": "http.response.body", "body": rest, "more_body": False})
+
+        return send_frames
+
+    async def _allowed(self, visit: Visit) -> None:
+        if visit.hold is not None and self._sent[visit.thread_id] >= visit.hold:
+            say(what="held", thread=visit.thread_id)
+            await anyio.sleep_forever()
+
+    # -- what it serves ----------------------------------------------------------------------------------------------
+
+    def loop_for(self, given: RunAgentInput, principal: object) -> Loop:
+        """The scenario that is the first word of the last turn or, once its calls are answered, the end of it."""
+        say(what="asked", thread=given.thread_id, run=given.run_id)
+        visit = _visit.get()
+        visit.thread_id, visit.hold = given.thread_id, (given.forwarded_props or {}).get("hold")
+        turn = max(index for index, message in enumerate(given.messages) if isinstance(message, UserMessage))
+        results = [message.content for message in given.messages[turn:] if isinstance(message, ToolMessage)]
+        first_word = str(given.messages[turn].content).partition(" ")[0]
+        goes_on = bool(results or given.resume)
+        steps = [text(*(f"It said {result}. " for result in results), "Done.")] if goes_on else SCENARIOS[first_word]
+
+        async def in_step() -> None:
+            if visit.hold is not None:
+                await self._caught_up(given.run_id)
+
+        async def get_weather(city: str, context: ToolContext) -> str:
+            say(what="tool", thread=given.thread_id, call=context.call_id)
+            await in_step()
+            return f"18C in {city}"
+
+        async def delete_file(path: str, context: ToolContext) -> str:
+            say(what="tool", thread=given.thread_id, call=context.call_id)
+            await in_step()
+            return f"deleted {path}"
+
+        tools = [Tool(get_weather), Tool(delete_file, needs_approval=True)]
+        return Loop([Paced(ScriptedBackend(steps), in_step)], tools)
+
+    async def _caught_up(self, run_id: str) -> None:
+        """Wait until all that a run has said is sent: until its reader stands there and waits for more."""
+        tape = self.endpoint._runs.find(run_id, None).tape
+        while not tape.waiters.wakers:  # noqa: ASYNC110  # nobody is told when a reader has nothing left to send
+            await anyio.sleep(0.001)
+
+    def ran(self, given: RunAgentInput, outcome: Any) -> None:
+        say(what="ran", thread=given.thread_id, run=given.run_id, outcome=outcome.outcome)
+
+
+def left() -> dict[str, int]:
+    """What is open in this process."""
+    return {
+        "tasks": len(asyncio.all_tasks()),
+        "threads": threading.active_count(),
+        "files": len(os.listdir("/dev/fd")),
+    }
+
+
+async def _answer(send: Any, value: Any) -> None:
+    body = json.dumps(value).encode()
+    head = [(b"content-type", b"application/json"), (b"connection", b"close"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+
+class _Server(uvicorn.Server):
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        say(what="up", port=self.servers[0].sockets[0].getsockname()[1])
+
+
+def play(port: int = 0) -> None:
+    """Serve at a port of this machine until killed."""
+    _Server(uvicorn.Config(Agent(), port=port, log_config=None, access_log=False, ws="none")).run()
+
+
+def warm() -> None:
+    """Load all that serving loads, by a conversation in memory."""
+
+    async def converse() -> None:
+        async with pair(Loop([ScriptedBackend([text("hello")])])) as session:
+            assert (await session.send("hello?")).ok
+
+    uvicorn.Config(Agent(), log_config=None).load()
+    anyio.run(converse)

@@ -1,0 +1,156 @@
+"""A session that is watched, and what has to be true of its thread whatever came in the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.request import urlopen
+
+import anyio
+from ag_ui.core import Event, RunAgentInput, RunErrorEvent, RunFinishedEvent, UserMessage
+from tests.agui.wires import sse
+from tests.client.kit import violations
+from tests.faults.conversation import Compass
+from tests.faults.forker import Child
+from tests.live.checking import Spoken, faults
+from tests.live.kit import Heard
+
+from handrail import AgentRun, AgentSession, HttpAgent
+from handrail.agui._input import encode_input, outgoing_input
+from handrail.testing import check_messages
+
+GRACE = 0.1
+"""Seconds in which something may follow the end of a run."""
+WITHIN = 5.0
+"""Five times the second in which a server has to notice that its client went; the machine may be busy."""
+
+
+class Asking(HttpAgent):
+    """An agent that tells each request before it sends it."""
+
+    told: Callable[[RunAgentInput], object]
+
+    def start(self, input: RunAgentInput | Mapping[str, Any]) -> AgentRun:
+        self.told(RunAgentInput.model_validate(input))
+        return super().start(input)
+
+
+@dataclass
+class Talk:
+    """A session, what it asked, and what it took of each answer."""
+
+    session: AgentSession
+    asked: list[RunAgentInput] = field(default_factory=list[RunAgentInput])
+    heard: list[Heard] = field(default_factory=list[Heard])
+    codes: list[str] = field(default_factory=list[str])
+    calls: list[str] = field(default_factory=list[str])
+    """The calls that its own tool was executed for, one entry for each time."""
+
+    def ask(self, given: RunAgentInput) -> None:
+        self.asked.append(given)
+        self.heard.append(Heard())
+
+    def hear(self, event: Event) -> None:
+        self.heard[-1].events.append(event)
+        if isinstance(event, RunFinishedEvent | RunErrorEvent):
+            self.heard[-1].messages = self.session.messages
+
+    @property
+    def events(self) -> int:
+        """How many there were, in all answers."""
+        return sum(len(heard.events) for heard in self.heard)
+
+    def problems(self, bodies: Sequence[bytes] | None = None) -> list[str]:
+        """What is wrong with the requests, and what was made of the answers: of `bodies`, or of what was heard."""
+        read = bodies or [sse(event.model_dump(by_alias=True) for event in heard.events) for heard in self.heard]
+        thread = [
+            Spoken(json.loads(_encoded(given)), body, False, heard.events, heard.messages)
+            for given, body, heard in zip(self.asked, read, self.heard, strict=True)
+        ]
+        return faults(thread)
+
+
+@asynccontextmanager
+async def talking(
+    url: str, data: Any = None, *, thread_id: str | None = None, idle_timeout: float = 20.0
+) -> AsyncGenerator[Talk]:
+    """A session with the agent at `url`, or the one that was dumped as `data`."""
+    calls: list[str] = []
+    codes: list[str] = []
+    options: dict[str, Any] = {
+        "tools": [Compass(calls.append).get_location],
+        "on_warning": lambda record: codes.append(record.code),
+    }
+    async with Asking(url, close_grace=GRACE, idle_timeout=idle_timeout) as agent:
+        made = (
+            AgentSession(agent, thread_id=thread_id, **options)
+            if data is None
+            else AgentSession.load(agent, data, **options)
+        )
+        talk = Talk(made, codes=codes, calls=calls)
+        agent.told = talk.ask
+        made.subscribe_events(talk.hear)
+        async with made:
+            yield talk
+
+
+def nothing_twice(talk: Talk, first_turn: str) -> None:
+    """The last request is in order, each turn is in the history once, and each thing on screen is there once."""
+    sent = talk.asked[-1].messages
+    assert violations(sent) == []
+    assert check_messages(sent) == []
+    turns = [message.content for message in talk.session.messages if isinstance(message, UserMessage)]
+    assert turns in ([first_turn, "text"], [first_turn, "text", "text"])
+    shown = talk.session.transcript.messages
+    for ids in ([message.id for message in shown], [part.id for message in shown for part in message.parts]):
+        assert len(ids) == len(set(ids)), ids
+    assert not any(part.streaming for message in shown for part in message.parts)
+
+
+def executed(calls: Sequence[str], *, most: int = 1) -> None:
+    """No call has been executed more often than that."""
+    assert all(times <= most for times in Counter(calls).values()), calls
+
+
+def calls_at(servers: Sequence[Child], thread_id: str) -> list[str]:
+    """The calls that these servers executed for a thread, one entry for each time."""
+    return [line["call"] for server in servers for line in server.told("tool", thread=thread_id)]
+
+
+# -- what is left ------------------------------------------------------------------------------------------------------
+
+
+def open_files() -> int:
+    """Those of this process, sockets among them."""
+    return len(os.listdir("/dev/fd"))
+
+
+def own_threads() -> set[str]:
+    """The names of this process's threads, but for those that event loops keep for a while for their next job."""
+    names = {thread.name for thread in threading.enumerate()}
+    return {name for name in names if not name.startswith(("AnyIO worker thread", "Trio thread"))}
+
+
+def left_at(port: int) -> dict[str, int]:
+    """What is open in a server's process."""
+    with urlopen(f"http://127.0.0.1:{port}/left", timeout=WITHIN) as answer:
+        return json.load(answer)
+
+
+async def until(true: Callable[[], object], what: str, within: float = WITHIN) -> None:
+    """Wait until something is true."""
+    deadline = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < deadline, what
+        await anyio.sleep(0.002)  # most of it is in another process
+
+
+def _encoded(given: RunAgentInput) -> bytes:
+    return encode_input(outgoing_input(given, lambda record: None))
