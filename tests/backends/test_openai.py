@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -10,7 +11,6 @@ from typing import Any
 from uuid import uuid4
 
 import anyio
-import httpx2
 import openai
 import pytest
 from tests.aimock import Aimock
@@ -33,6 +33,9 @@ from handrail.backends.openai import OpenAIBackend
 from handrail.loop import Backend
 
 KEY = "sk-secret-1234567890"
+_http_client = next(base for base in openai.DefaultAsyncHttpxClient.__mro__ if base.__name__ == "AsyncClient")
+http: Any = importlib.import_module(_http_client.__module__)
+"""What this SDK stands on: httpx2, or httpx where it is an older one."""
 
 
 def weather(city: str) -> str:
@@ -244,17 +247,15 @@ async def test_retries_of_a_client_that_was_given_are_off(aimock: Aimock) -> Non
 # Against answers in memory
 
 
-def answering(answer: Callable[[httpx2.Request], httpx2.Response], **options: Any) -> OpenAIBackend:
-    transport = httpx2.MockTransport(answer)
-    client = openai.AsyncOpenAI(
-        base_url="http://x/v1", api_key=KEY, http_client=httpx2.AsyncClient(transport=transport)
-    )
+def answering(answer: Callable[[Any], Any], **options: Any) -> OpenAIBackend:
+    transport = http.MockTransport(answer)
+    client = openai.AsyncOpenAI(base_url="http://x/v1", api_key=KEY, http_client=http.AsyncClient(transport=transport))
     return OpenAIBackend("fake-model", client=client, **options)
 
 
-def sse(*datas: str, ends: str = "\n\n") -> httpx2.Response:
+def sse(*datas: str, ends: str = "\n\n") -> Any:
     body = "".join(f"data: {data}{ends}" for data in datas)
-    return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body.encode())
+    return http.Response(200, headers={"content-type": "text/event-stream"}, content=body.encode())
 
 
 def call_chunk(call: str) -> str:
@@ -321,10 +322,10 @@ async def test_a_legacy_function_call_reaches_its_tool() -> None:
     [
         sse('{"choices": [{"delta": {"content": "a"}}]}', "not json"),
         sse('{"choices": [{"delta": {"content": "a"}}]}', "[1]"),
-        httpx2.Response(200, content=b'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: "\xff"\n\n'),
+        http.Response(200, content=b'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: "\xff"\n\n'),
     ],
 )
-async def test_what_cannot_be_decoded(answer: httpx2.Response) -> None:
+async def test_what_cannot_be_decoded(answer: Any) -> None:
     """L-154: kind response, behind what was read before it."""
     got: list[Any] = []
     error = await failing(answering(lambda _: answer), "x", got)
@@ -353,7 +354,7 @@ async def test_a_body_that_never_ends() -> None:
         yield f"data: {STOP}\n\ndata: [DONE]\n\n".encode()
         await anyio.sleep_forever()
 
-    backend = answering(lambda _: httpx2.Response(200, content=body()))
+    backend = answering(lambda _: http.Response(200, content=body()))
     with anyio.fail_after(5):
         assert await play(backend, "x") == [FinishDelta("stop")]
 
@@ -369,7 +370,7 @@ async def test_an_error_inside_the_stream() -> None:
 
 async def test_the_text_is_cut() -> None:
     """L-39: at 2,000 characters, and without the key."""
-    answer = httpx2.Response(500, json={"error": {"message": f"{KEY} " + "x" * 9_000}})
+    answer = http.Response(500, json={"error": {"message": f"{KEY} " + "x" * 9_000}})
     error = await failing(answering(lambda _: answer), "x")
     assert len(str(error)) == 2_000
     assert KEY not in str(error)
@@ -379,25 +380,25 @@ async def test_the_text_is_cut() -> None:
 async def test_a_retry_after_that_is_no_number(sent: str | None) -> None:
     """L-154: then there is none."""
     headers = {} if sent is None else {"retry-after": sent}
-    error = await failing(answering(lambda _: httpx2.Response(429, headers=headers)), "x")
+    error = await failing(answering(lambda _: http.Response(429, headers=headers)), "x")
     assert (error.status, error.retry_after) == (429, None)
 
 
 @pytest.mark.parametrize(
     ("raised", "kind"),
     [
-        (httpx2.ConnectTimeout("x"), "connection"),
-        (httpx2.PoolTimeout("x"), "connection"),
-        (httpx2.ReadTimeout("x"), "timeout"),
-        (httpx2.WriteTimeout("x"), "timeout"),
-        (httpx2.ConnectError("x"), "connection"),
-        (httpx2.ReadError("x"), "connection"),
+        (http.ConnectTimeout("x"), "connection"),
+        (http.PoolTimeout("x"), "connection"),
+        (http.ReadTimeout("x"), "timeout"),
+        (http.WriteTimeout("x"), "timeout"),
+        (http.ConnectError("x"), "connection"),
+        (http.ReadError("x"), "connection"),
     ],
 )
 async def test_transport_errors(raised: Exception, kind: str) -> None:
     """L-154: timeouts while connecting or waiting for a pool are connection, others timeout; before and in the body."""
 
-    def refuse(_: httpx2.Request) -> httpx2.Response:
+    def refuse(_: Any) -> Any:
         raise raised
 
     assert (await failing(answering(refuse), "x")).kind == kind
@@ -407,7 +408,7 @@ async def test_transport_errors(raised: Exception, kind: str) -> None:
         raise raised
 
     got: list[Any] = []
-    assert (await failing(answering(lambda _: httpx2.Response(200, content=body())), "x", got)).kind == kind
+    assert (await failing(answering(lambda _: http.Response(200, content=body())), "x", got)).kind == kind
     assert got == [TextDelta("a")]
 
 
@@ -415,7 +416,7 @@ async def test_tools_off() -> None:
     """L-31: with no tools in the request nothing about tools is sent, options included."""
     seen: list[Any] = []
 
-    def answer(request: httpx2.Request) -> httpx2.Response:
+    def answer(request: Any) -> Any:
         seen.append(request.read())
         return sse(STOP)
 
