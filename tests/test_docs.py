@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import inspect
 import re
-import types
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 import trio
 from docs import hooks, tables
+from tests import pages
+from tests.live.environments import Unavailable, python_of
+from tests.pages import BLOCK, cell
 
 from handrail import RunScope
 from handrail.apps.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(?:#[^)]*)?\)")
 TEST_NAME = re.compile(r"`(test_\w+)`")
-SDK = re.compile(r"backends\.openai|pydantic_ai")  # takes seconds to import
-NEEDS_ASYNCIO = re.compile(r"asyncio|pydantic_ai")
+SLOW = re.compile(r"backends\.openai|pydantic_ai|textual|range\(500\)")  # takes seconds to import, or to run
+NEEDS_ASYNCIO = re.compile(r"asyncio|pydantic_ai|textual")
+ENVIRONMENTS = {"agents": "openai-agents", "langgraph": "langgraph"}
+"""Where an example runs that imports such a package; all others run here."""
 SAID = re.compile(r"^ *#> ?(.*)$", re.MULTILINE)
 
 
@@ -31,36 +35,62 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+def environment_of(code: str) -> str | None:
+    imported = re.findall(r"^(?:from|import) (\w+)", code, re.MULTILINE)
+    return next((ENVIRONMENTS[name] for name in imported if name in ENVIRONMENTS), None)
+
+
 def example(page: Path, number: int, block: re.Match[str]) -> object:
-    line = page.read_text()[: block.start()].count("\n") + 1
-    slow = [pytest.mark.slow] if SDK.search(block[1]) else []
-    return pytest.param(page, block[1], line, id=f"{name_of(page)}-{number}", marks=slow)
-
-
-def cell(page: Path, code: str, line: int) -> types.FunctionType:
-    """The example as a function; a coroutine function where it awaits at its top level, as a notebook's cell may."""
-    compiled = compile("\n" * line + code, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    return types.FunctionType(compiled, {"__name__": "__main__"})
+    slow = [pytest.mark.slow] if SLOW.search(block[1]) or environment_of(block[1]) else []
+    return pytest.param(page, block[1], pages.line_of(page, block), id=f"{name_of(page)}-{number}", marks=slow)
 
 
 BLOCKS = [(page, *found) for page in PAGES for found in enumerate(BLOCK.finditer(page.read_text()), 1)]
-EXAMPLES = [example(*block) for block in BLOCKS]
+EXAMPLES = [example(*block) for block in BLOCKS if environment_of(block[2][1]) is None]
+ELSEWHERE = [example(*block) for block in BLOCKS if environment_of(block[2][1]) is not None]
 ON_TRIO = [
     example(page, number, block)
     for page, number, block in BLOCKS
-    if inspect.iscoroutinefunction(cell(page, block[1], 0)) and not NEEDS_ASYNCIO.search(block[1])
+    if inspect.iscoroutinefunction(cell(page, block[1], 0))
+    and not NEEDS_ASYNCIO.search(block[1])
+    and environment_of(block[1]) is None
 ]
+
+
+@pytest.fixture(autouse=True)
+def files_of_the_page(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a page has its reader save, an example beside it can import."""
+    if "code" in request.fixturenames:
+        for name, module in pages.modules(request.getfixturevalue("page")).items():
+            monkeypatch.setitem(sys.modules, name, module)
 
 
 @pytest.mark.parametrize(("page", "code", "line"), EXAMPLES)
 def test_every_example_runs(page: Path, code: str, line: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Each on its own, as a reader would paste it, and it prints what it says (`#>`) where it says so."""
-    run = cell(page, code, line)
-    if inspect.iscoroutinefunction(run):
-        asyncio.run(run())
-    else:
-        run()
+    pages.run(cell(page, code, line))
     check_what_was_said(code, capsys.readouterr().out)
+
+
+@pytest.fixture
+def python(code: str) -> Path:
+    """The interpreter of the environment that an example needs, which is made first if it is not there."""
+    environment = environment_of(code)
+    assert environment is not None
+    try:
+        return python_of(environment)
+    except Unavailable as unavailable:
+        pytest.skip(str(unavailable))
+
+
+@pytest.mark.timeout(60, func_only=True)
+@pytest.mark.parametrize(("page", "code", "line"), ELSEWHERE)
+def test_every_example_with_another_framework_runs(page: Path, code: str, line: int, python: Path) -> None:
+    """In an environment of its own, since nothing here depends on it; and it leaves nothing to complain of."""
+    program = [str(python), pages.__file__, str(page), str(line)]
+    ran = subprocess.run(program, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    check_what_was_said(code, ran.stdout)
 
 
 @pytest.mark.parametrize(("page", "code", "line"), ON_TRIO)
