@@ -7,7 +7,7 @@ PY     := $(VENV)/bin/python
 PEERS  := .cache/peers
 LIVE   := .cache/live
 
-.PHONY: demo test check quick bench docs fuzz mutants format lint types floors clean
+.PHONY: demo test check quick bench docs fuzz mutants matrix format lint types floors clean
 
 demo: $(VENV)/installed            ## run the embedded agent: no key, no network
 	@$(VENV)/bin/handrail demo
@@ -47,6 +47,9 @@ SAMPLE ?= 12
 mutants: $(VENV)/installed-dev     ## break the rules one thing at a time, and see whether a test notices
 	$(PY) -m tests.mutation --sample $(SAMPLE) --record
 
+matrix: $(VENV)/installed-matrix   ## a sample of the tests on every Python, event loop and range of versions; WHOLE=1: all
+	$(PY) -m tests.matrix $(if $(WHOLE),--whole)
+
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "handrail needs Python 3.11 or newer; name one with PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
@@ -63,6 +66,10 @@ $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python
 	$(PY) -m pip install --quiet --group docs
+	@touch $@
+
+$(VENV)/installed-matrix: pyproject.toml | $(VENV)/installed-dev
+	$(PY) -m pip install --quiet --group matrix
 	@touch $@
 
 # Programs of others' making that tests run against. Without npm the tests that need them skip and say so.
