@@ -146,7 +146,10 @@ class AgentDriver(RunDriver[Event]):
                     if not self.run.is_cancelled:  # before there was a scope to cancel
                         await read()
             except Exception:
-                _logger.exception("run %s: the reader itself raised", self.run.id)
+                if (
+                    self.home is not None and self.home.is_here()
+                ):  # else its event loop was closed, and nothing is wrong
+                    _logger.exception("run %s: the reader itself raised", self.run.id)
                 raise
             if not self.run.is_cancelled and not self.inbound.has_verdict:
                 self.publish(self.inbound.end())  # the grace was over in the moment in which a further run began

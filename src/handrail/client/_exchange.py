@@ -2,7 +2,8 @@
 
 It lives in the caller's task, inside a cancel scope of its own. `stop()` cancels that scope, a cancelled caller the
 task; in both cases the exchange is recorded where it stands, in plain code that waits for nothing, and only the second
-goes on to the caller. The agent's run is cancelled on every way out (S-155).
+goes on to the caller. An event loop that is closed under it closes it in the same way, and so the session can go on
+elsewhere (R-100). The agent's run is cancelled on every way out (S-155).
 
 Under trio a run needs a task group to live in. Where the caller has none the exchange makes one, and leaves it by an
 exception: that cancels what is left instead of waiting for it.
@@ -36,6 +37,7 @@ from handrail.client._stream import AgentStream, cancelled, failed_with
 from handrail.client._workshop import Workshop
 from handrail.errors import TruncatedError
 from handrail.run import Outcome, Run, RunScope, Settled
+from handrail.run._hosting import LOOP_CLOSED
 from handrail.run._loops import Home, cancelled_class, current_home, is_cancelled_from_outside
 from handrail.run._scope import current_scope
 from handrail.run._settled import settle
@@ -197,10 +199,9 @@ class Exchange:
                 setting.keep(run)
                 await self._read(run, stream)
         except BaseException as error:
-            is_cancel = isinstance(error, cancelled_class())
-            was_cancelled = is_cancel and (self.is_stopped or is_cancelled_from_outside())
-            stream.fail(cancelled() if was_cancelled else failed_with(error))
-            if was_cancelled or not isinstance(error, (Exception, cancelled_class())):
+            state, is_for_the_caller = self._ended_by(error)
+            stream.fail(state)
+            if is_for_the_caller:
                 raise
         finally:
             self._is_asking = False
@@ -210,6 +211,18 @@ class Exchange:
             self._owes_a_round = isinstance(stream.verdict, Finished) and bool(self._executable(calls))
             self._publish()
         return calls
+
+    def _ended_by(self, error: BaseException) -> tuple[Failed, bool]:
+        """How a run ended that raised `error`, and whether it goes on to the caller.
+
+        On an event loop that was closed nothing may follow, whatever the scopes that were left have made of the error.
+        """
+        if self._home is None or not self._home.is_here():
+            return cancelled() if self.is_stopped else Failed(LOOP_CLOSED, CLIENT_ERROR_CODE), True
+        if not isinstance(error, cancelled_class()):
+            return failed_with(error), not isinstance(error, Exception)
+        was_cancelled = self.is_stopped or is_cancelled_from_outside()
+        return cancelled() if was_cancelled else failed_with(error), was_cancelled
 
     async def _read(self, run: Run[Event], stream: AgentStream) -> None:
         """Take in what the agent says, to the end of the stream or of the grace behind a terminal event.

@@ -33,7 +33,7 @@ from handrail.client._wish import Wish, own_params, own_state
 from handrail.client._workshop import marks
 from handrail.errors import ReentrantCallError, SessionBusyError
 from handrail.run import RunScope
-from handrail.run._loops import current_home
+from handrail.run._loops import closed_with_loop, current_home
 from handrail.tools import Tool, as_content, catalogue
 from handrail.transcript import RunState, Transcript
 
@@ -359,6 +359,9 @@ class AgentSession:
         wish.refuse_used_id(self._setting)
         if self._turns.is_free:
             wish.carried(self._setting, self._now())
+        return await closed_with_loop(self._in_turn(wish))
+
+    async def _in_turn(self, wish: Wish) -> RunState:
         await self._turns.take()
         exchange = self._exchange = Exchange(self._setting, wish.params)
         try:

@@ -13,8 +13,8 @@ verdict. Four ways need care.
 *A cancellation error* is real if somebody cancelled the task or a scope round it; then the run ends as cancelled and
 the cancellation goes on to the host. Otherwise user code raised it, and it is an ordinary failure (R-91, R-92).
 
-*A loop that is closed early* throws nothing into its tasks; their coroutines are closed when they are collected, which
-raises GeneratorExit inside, on no loop at all (R-100). But into a coroutine that never ran, nothing can be thrown:
+*A loop that is closed early* throws nothing into its tasks; their coroutines are closed (`_closing`), which raises
+GeneratorExit inside, on no loop at all (R-100). But into a coroutine that never ran, nothing can be thrown:
 neither that nor a cancellation before its first step. So `_hosted` is advanced to its start line by hand before a task
 gets it, and from there on every end of it comes through its `except` clauses.
 
@@ -54,10 +54,12 @@ from handrail.run._run import Run, RunDriver, check_hook
 from handrail.run._scope import current_scope
 from handrail.run._settled import Settled, settle
 
-__all__ = ["drive", "host", "is_cancelled_from_outside"]
+__all__ = ["LOOP_CLOSED", "drive", "host", "is_cancelled_from_outside"]
 
 E = TypeVar("E")
 
+LOOP_CLOSED = "the event loop closed before the run ended"
+"""What a run failed with whose event loop was closed, or whose coroutine was."""
 EXIT_GRACE = 2.0
 """Seconds that live runs of the shared thread have, all together, when the interpreter exits."""
 
@@ -165,13 +167,13 @@ async def _hosted(
     except BaseException as failure:
         verdict, error = "failed", error_line(failure)
         if driver.home is None or not driver.home.is_here():
-            error = "the event loop closed before the run ended"
+            error = LOOP_CLOSED
             verdict = "cancelled" if run.is_cancelled else "failed"
         if not isinstance(failure, Exception):
             raise
     finally:
         _end(driver, section, verdict, error)
-    if not run.drained.is_set:
+    if not run.drained.is_set and driver.home is not None and driver.home.is_here():
         await run.drained
 
 

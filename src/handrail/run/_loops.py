@@ -29,11 +29,12 @@ import weakref
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
 
+from handrail.run._closing import kept_on
 from handrail.run._trio import TrioHome, TrioWaker, in_trio_run, in_trio_task, trio_cancelled
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "cancelled_class",
     "checkpoint",
     "children",
+    "closed_with_loop",
     "current_home",
     "is_cancelled_from_outside",
     "is_child_cancelled_with_host",
@@ -53,6 +55,8 @@ __all__ = [
     "start_line",
     "start_task",
 ]
+
+T = TypeVar("T")
 
 
 class Waker(Protocol):
@@ -216,10 +220,11 @@ class Children(Protocol):
 class _AsyncioChildren:
     """A task group of `anyio` does more than is needed here, and costs as much as all the rest of a short run."""
 
-    __slots__ = ("_loop", "_tasks", "_waker")
+    __slots__ = ("_kept", "_loop", "_tasks", "_waker")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._kept = kept_on(self._loop)
         self._tasks: dict[object, asyncio.Task[None]] = {}
         self._waker: _AsyncioWaker | None = None
 
@@ -261,8 +266,9 @@ class _AsyncioChildren:
         coro = self._live(work, key, unstarted)
         coro.send(None)
         # Not `create_task`: an eager task factory would run the first step at once.
-        task = asyncio.Task(coro, loop=self._loop, name=name)
-        self._tasks[key] = task
+        task = self._tasks[key] = asyncio.Task(coro, loop=self._loop, name=name)
+        task._log_destroy_pending = False  # pyright: ignore  # when its loop is closed early, its coroutine is closed
+        self._kept[task] = coro
         return functools.partial(self._cancel, key)
 
     async def _live(self, work: Work, key: object, unstarted: Hear | None) -> None:
@@ -277,7 +283,7 @@ class _AsyncioChildren:
         except asyncio.CancelledError:
             return
         finally:
-            self._tasks.pop(key, None)
+            self._kept.pop(self._tasks.pop(key, None), None)
             if self._waker is not None and not self._tasks:
                 self._waker.wake()
 
@@ -333,8 +339,9 @@ def start_task(home: Home, coro: Coroutine[Any, Any, None], context: Context, na
         # Not `create_task`: an eager task factory would run the first step before the caller has the handle.
         task = asyncio.Task(coro, loop=loop, name=name, context=context)
         task._log_destroy_pending = False  # pyright: ignore  # when its loop is closed early, its coroutine is closed
-        _kept_tasks(loop).add(task)
-        task.add_done_callback(_let_go)
+        kept = kept_on(loop)
+        kept[task] = coro
+        task.add_done_callback(functools.partial(_let_go, kept))
 
     if home.is_here():
         start()
@@ -342,47 +349,28 @@ def start_task(home: Home, coro: Coroutine[Any, Any, None], context: Context, na
         home.call(start)
 
 
-class _Closing:
-    """Closes the coroutines of tasks that are left on a loop when it is closed (R-100).
-
-    A loop tells nobody that it closes, but it drops its timers. This object hangs on a timer that never comes, and so
-    it goes when the loop does. Collecting the loop would be too late: scopes inside a task may keep it alive for good.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[None]]) -> None:
-        self._loop = weakref.ref(loop)
-        self._tasks = tasks
-        loop.call_later(_NEVER, self._never)
-
-    def _never(self) -> None: ...
-
-    def __del__(self) -> None:
-        loop = self._loop()
-        if loop is None or loop.is_closed():
-            for task in tuple(self._tasks):
-                task.get_coro().close()
-            self._tasks.clear()
-
-
-_NEVER = 1e9
-"""Seconds; some thirty years."""
-
-_kept: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, set[asyncio.Task[None]]] = weakref.WeakKeyDictionary()
-
-
-def _kept_tasks(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[None]]:
-    tasks = _kept.get(loop)
-    if tasks is None:
-        tasks = _kept[loop] = set()
-        _Closing(loop, tasks)
-    return tasks
-
-
-def _let_go(task: asyncio.Task[None]) -> None:
+def _let_go(kept: dict[object, Any], task: asyncio.Task[None]) -> None:
     """Whatever a host task ends with has been recorded in its run; asyncio need not report it again."""
-    _kept_tasks(task.get_loop()).discard(task)
+    kept.pop(task, None)
     if not task.cancelled():
         task.exception()
+
+
+async def closed_with_loop(coro: Coroutine[Any, Any, T]) -> T:
+    """Await `coro`; if the caller's event loop is closed meanwhile, it is closed where it waits, so that it clears up.
+
+    Trio leaves no task behind, and needs none of it.
+    """
+    home = current_home()
+    loop = home.loop() if isinstance(home, _AsyncioHome) else None
+    if loop is None:
+        return await coro
+    kept = kept_on(loop)
+    kept[coro] = coro
+    try:
+        return await coro
+    finally:
+        kept.pop(coro, None)
 
 
 def run_forever(started: Callable[[Home], object], failed: Callable[[BaseException], object]) -> None:

@@ -11,7 +11,7 @@ only blocking threads are left behind (R-94).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
@@ -20,7 +20,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from handrail.errors import UsageError
-from handrail.run._loops import Home, cancelled_class, current_home
+from handrail.run._loops import Home, cancelled_class, closed_with_loop, current_home
 from handrail.run._run import RunDriver
 
 __all__ = ["RunScope", "current_scope"]
@@ -79,7 +79,7 @@ class RunScope:
         return self._group is not None and self._home is not None and self._home.is_here()
 
     def start(
-        self, driver: RunDriver[Any], main: Callable[[], Awaitable[None]], never_began: Callable[[], object]
+        self, driver: RunDriver[Any], main: Callable[[], Coroutine[Any, Any, None]], never_began: Callable[[], object]
     ) -> None:
         """Host `main`, which drives the run, as a task of the scope; either that or `never_began` is called."""
         assert self._group is not None
@@ -87,9 +87,9 @@ class RunScope:
         self._drivers[driver] = never_began
         self._group.start_soon(self._hold, driver, main)
 
-    async def _hold(self, driver: RunDriver[Any], main: Callable[[], Awaitable[None]]) -> None:
+    async def _hold(self, driver: RunDriver[Any], main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await main()
+            await closed_with_loop(main())
         finally:
             self._drivers.pop(driver, None)
 
