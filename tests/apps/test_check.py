@@ -1,4 +1,4 @@
-"""`handrail check`: what is wrong with a recorded stream, and where."""
+"""`handrail check FILE`: what is wrong with a recorded stream, in which run, and where."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from handrail.apps._check import Checked, Finding, check_stream
+from handrail.apps._findings import Finding, Heard
+from handrail.apps._judge import judge_stream
 from handrail.apps.cli import app
 
 STARTED = {"type": "RUN_STARTED", "threadId": "t", "runId": "r"}
@@ -35,12 +36,12 @@ def lines(*payloads: Any) -> bytes:
     return b"\n".join(json.dumps(payload).encode() for payload in payloads)
 
 
-def checked(*payloads: Any) -> Checked:
-    return check_stream([sse(*payloads)])
+def checked(*payloads: Any) -> Heard:
+    return judge_stream([sse(*payloads)])
 
 
 def places(found: Sequence[Finding]) -> list[tuple[str, int | None, str, str | None]]:
-    return [(finding.level, finding.event, finding.rule, finding.path) for finding in found]
+    return [(finding.level, finding.event, finding.code, finding.path) for finding in found]
 
 
 def test_a_good_stream_is_clean() -> None:
@@ -83,17 +84,17 @@ def test_nothing_is_judged_behind_a_refusal() -> None:
 
 
 def test_a_result_may_be_for_a_call_of_an_earlier_run() -> None:
-    assert checked(STARTED, RESULT, FINISHED).findings == []
+    assert checked(STARTED, RESULT, FINISHED).findings == ()
 
 
 def test_several_runs_on_one_stream() -> None:
     found = checked(STARTED, FINISHED, {**STARTED, "runId": "r2"}, FAILED)
-    assert (found.runs, found.verdict.said, found.findings) == (2, "error", [])
+    assert (found.runs, found.verdict.said, found.findings) == (2, "error", ())
 
 
 def test_a_last_frame_without_its_blank_line_is_told() -> None:
     """P-15"""
-    found = check_stream([sse(STARTED, FINISHED).rstrip()])
+    found = judge_stream([sse(STARTED, FINISHED).rstrip()])
     assert places(found.findings) == [("warning", 1, "unfinished-frame", None)]
     assert found.verdict.said == "success"
 
@@ -101,7 +102,7 @@ def test_a_last_frame_without_its_blank_line_is_told() -> None:
 @pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf", b"\n\n"])
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n\r\n"])
 def test_json_lines(start: bytes, end: bytes) -> None:
-    found = check_stream([start + lines(STARTED, UNKNOWN, FINISHED) + end])
+    found = judge_stream([start + lines(STARTED, UNKNOWN, FINISHED) + end])
     assert places(found.findings) == [("warning", 1, "unknown-event", None)]
     assert (found.events, found.verdict.said) == (3, "success")
 
@@ -113,14 +114,14 @@ def test_it_does_not_matter_how_the_stream_is_cut(data: st.DataObject, form: Any
     body = form(STARTED, TEXT, UNKNOWN, TEXT_END, TEXT_END)
     cuts = sorted({0, len(body), *data.draw(st.lists(st.integers(1, len(body))))})
     pieces = [body[a:b] for a, b in pairwise(cuts)]
-    assert check_stream(pieces).findings == check_stream([body]).findings
+    assert judge_stream(pieces).findings == judge_stream([body]).findings
 
 
 def test_no_recording_of_a_real_server_has_an_error(shared: Path) -> None:
     recordings = [file for file in (shared / "recordings").glob("*/*.sse") if file.parent.name != "hostile"]
     assert recordings
     for file in recordings:
-        found = check_stream([file.read_bytes()])
+        found = judge_stream([file.read_bytes()])
         assert found.count("error") == 0, file
         assert found.verdict.said is not None, file
 
@@ -139,19 +140,32 @@ def test_the_command_is_quiet_about_a_clean_stream(tmp_path: Path) -> None:
 def test_the_command_reads_standard_input_and_shows_nothing_it_must_not() -> None:
     code, out, err = run_check("-", stdin=sse(STARTED, {"type": "\x1b[2J"}, {"type": "STEP_FINISHED", "stepName": "s"}))
     assert (code, err) == (1, "")
-    assert out.splitlines()[0].startswith(r"event 1: warning unknown-event: unknown event \x1b[2J")
-    assert out.splitlines()[1].startswith("event 2: error P-39: ")
-    assert out.splitlines()[2] == "3 events, 1 run: 1 error, 1 warning. The agent never said how the run ended."
+    unknown, do, refused, do_otherwise, whole = out.splitlines()
+    assert unknown.startswith(r"event 1: warning unknown-event: unknown event \x1b[2J")
+    assert refused.startswith("event 2: error P-39: ")
+    assert do.startswith("  ")
+    assert do_otherwise.startswith("  Start an item once")
+    assert whole == "3 events, 1 run: 1 error, 1 warning. The agent never said how the run ended."
 
 
-def test_json_is_a_finding_a_line_and_then_the_whole() -> None:
+def test_json_is_one_document() -> None:
     code, out, _ = run_check("-", "--json", stdin=sse(STARTED, UNKNOWN, TEXT, FINISHED))
-    unknown, refused, whole = [json.loads(line) for line in out.splitlines()]
-    assert code == 1
-    assert (unknown["level"], unknown["event"], unknown["rule"]) == ("warning", 1, "unknown-event")
-    assert (refused["level"], refused["event"], refused["rule"]) == ("error", 3, "P-37")
-    assert (whole["events"], whole["runs"], whole["errors"], whole["warnings"]) == (4, 1, 1, 1)
-    assert whole["run"]["outcome"] == "failed"
+    whole = json.loads(out)
+    [result] = whole.pop("results")
+    assert (code, whole) == (1, {"ok": False, "errors": 1, "warnings": 1})
+    unknown, refused = result["findings"]
+    assert (unknown["level"], unknown["code"], unknown["event"]) == ("warning", "unknown-event", 1)
+    assert (refused["level"], refused["code"], refused["event"]) == ("error", "P-37", 3)
+    assert all(finding["advice"] and "run" not in finding for finding in (unknown, refused))
+    [run] = result["runs"]
+    assert run == {"events": 4, "runs": 1, "outcome": "failed", "message": refused["message"], "code": "CLIENT_ERROR"}
+    assert (result["file"], result["status"]) == ("-", "failed")
+
+
+def test_warnings_alone_are_no_failure() -> None:
+    code, out, _ = run_check("-", stdin=sse(STARTED, UNKNOWN, FINISHED))
+    assert code == 0
+    assert out.splitlines()[-1] == "3 events, 1 run: 0 errors, 1 warning. The run finished."
 
 
 @pytest.mark.parametrize("body", [b"", b"\n\n", b"<!DOCTYPE html>\n<p>Not found</p>\n", b"Bad gateway", b"[1, 2]"])
@@ -167,7 +181,7 @@ def test_an_event_too_large_has_its_number() -> None:
     """P-5, P-14: also when it is the first."""
     large = b"data: " + b"x" * (16 * 2**20)
     for before in ([], [STARTED]):
-        found = check_stream([sse(*before), large])
+        found = judge_stream([sse(*before), large])
         assert places(found.findings) == [("error", len(before), "decode", None)]
         assert found.events == len(before) + 1
 
@@ -177,10 +191,11 @@ def test_several_files_are_each_named(tmp_path: Path) -> None:
     clean.write_bytes(sse(STARTED, FINISHED))
     bad.write_bytes(sse(STARTED, UNKNOWN, FINISHED))
     code, out, _ = run_check(str(clean), str(bad))
-    assert code == 1
-    assert [line.startswith(f"{file}: ") for file, line in zip((clean, bad, bad), out.splitlines(), strict=True)]
+    assert code == 0
+    files = (clean, bad, bad, bad)
+    assert all(line.startswith(f"{file}: ") for file, line in zip(files, out.splitlines(), strict=True))
     _, out, _ = run_check(str(clean), str(bad), "--json")
-    assert [json.loads(line)["file"] for line in out.splitlines()] == list(map(str, (clean, bad, bad)))
+    assert [result["file"] for result in json.loads(out)["results"]] == list(map(str, (clean, bad)))
     assert run_check(str(clean), str(clean))[0] == 0
 
 
@@ -217,6 +232,6 @@ def test_a_reader_that_goes_away_is_no_reason_to_complain(tmp_path: Path) -> Non
         assert process.stdout is not None
         assert process.stdout.read(5) == b"event"
         process.stdout.close()
-        assert process.wait(30) == 1
+        assert process.wait(30) == 1, "a broken pipe"
         assert process.stderr is not None
         assert process.stderr.read() == b""

@@ -1,208 +1,193 @@
-"""`handrail check`: what is wrong with a recorded AG-UI stream, and where.
-
-The recording goes through the same stages as a live stream, so what is found here is what a client refuses or warns
-about. A RUN_ERROR is well formed: then the stream is clean, and the run in it failed.
-"""
+"""`handrail check`: what is wrong with an agent at a URL, or with recorded streams, and what to do about it."""
 
 from __future__ import annotations
 
-import json
+import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
-from itertools import chain
-from typing import Any, BinaryIO, Literal
-from uuid import uuid4
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import BinaryIO
 
-from ag_ui.core import Event, RunStartedEvent
+import anyio
+from rich.console import Console
 
-from handrail.agui._inbound import DEFAULT_MAX_EVENT_BYTES, Framing, Inbound
-from handrail.agui._sse import EventStreamFraming
-from handrail.agui._verdict import Verdict
-from handrail.agui._warnings import WarningRecord
-from handrail.apps._visible import one_line
-from handrail.errors import RemoteDecodeError, UsageError, WireError
+from handrail.apps._bench import Bench
+from handrail.apps._check_report import Line, document, of_file, of_probe, of_probes, show
+from handrail.apps._findings import Heard, Result
+from handrail.apps._judge import judge_stream, judge_take
+from handrail.apps._load import load_tools
+from handrail.apps._probes import LATER, PROBES, Plan
+from handrail.apps._remote import concealed, headers_of, is_url, shown_url
+from handrail.apps._tape import is_recording, read_recording
+from handrail.errors import UsageError
 
-__all__ = ["Checked", "Finding", "check", "check_stream"]
+__all__ = ["Wanted", "check"]
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_NEEDS_HISTORY = frozenset({"result-without-call"})  # the call may be one of an earlier run, which is not recorded here
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong: an error, which a client refuses, or a warning about something it tolerates.
-
-    `event` is the number of the event on the stream, from 0, and None at its end. `rule` names what was broken, `path`
-    is a JSON pointer into the event, or None where no one place is meant.
-    """
-
-    level: Literal["error", "warning"]
-    event: int | None
-    rule: str
-    path: str | None
-    message: str
+_TIMEOUT = 60.0
+_QUIET_FOR = 1.0  # seconds before a probe is said to be going on
+_TICK = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """What was found in a stream. `events` and `runs` count up to where a client would stop reading."""
+class Wanted:
+    """What was asked for with a URL; None or () is what was not."""
 
-    findings: Sequence[Finding]
-    events: int
-    runs: int
-    verdict: Verdict
-
-    def count(self, level: Literal["error", "warning"]) -> int:
-        """How many findings of this level there are."""
-        return sum(finding.level == level for finding in self.findings)
+    message: str | None = None
+    headers: Sequence[str] = ()
+    timeout: float | None = None
+    only: Sequence[str] = ()
+    tools: str | None = None
 
 
-def check(files: Sequence[str], *, as_json: bool) -> int:
-    """Check recordings ("-" is standard input) and print what was found; 0 when that is nothing, else 1.
+def check(targets: Sequence[str], wanted: Wanted | None = None, *, as_json: bool) -> int:
+    """Check an agent, or recordings ("-" is standard input), and print what was found: 1 if an error was, else 0.
 
-    Of several, each line says which it is about. Raises `UsageError` at the first that cannot be read.
+    Raises `UsageError` where there is nothing to check: nobody at the URL, a file that cannot be read.
     """
-    found = 0
+    wanted = wanted or Wanted()
+    if not any(is_url(target) for target in targets):
+        if wanted != Wanted():
+            raise UsageError("--message, --header, --timeout, --only and --tools go with a URL, and not with a file.")
+        return _check_files(targets, as_json=as_json)
+    if len(targets) > 1:
+        raise UsageError("An agent is checked by itself; give one URL, or any number of files.")
+    return _check_agent(targets[0], wanted, as_json=as_json)
+
+
+# -- recordings --------------------------------------------------------------------------------------------------------
+
+
+def _check_files(files: Sequence[str], *, as_json: bool) -> int:
+    console, results = Console(markup=False, emoji=False, highlight=False), list[Result]()
     for file in files:
-        name = file if len(files) > 1 else None
-        try:
-            checked = check_stream(_reads(sys.stdin.buffer) if file == "-" else _reads_of(file))
-        except OSError as error:
-            raise UsageError(f"{file!r} cannot be read: {error.strerror}.") from error
-        for line in _as_json(checked, name) if as_json else _as_text(checked, name):
-            print(line)
-        found += len(checked.findings)
-    return 1 if found else 0
+        heard = anyio.run(_heard_in, _content_of(file), file)
+        results.append(Result(file, heard, [finding for one in heard for finding in one.findings]))
+        if not as_json:
+            show(of_file(results[-1], file if len(files) > 1 else None), console)
+    if as_json:
+        print(document(results, "file"))
+    return _exit_code(results)
 
 
-def check_stream(reads: Iterable[bytes]) -> Checked:
-    """Find what is wrong with a stream: an event stream's bytes, or one JSON object a line, in pieces of any size."""
-    pieces = iter(reads)
-    start = next(pieces, b"").removeprefix(_BYTE_ORDER_MARK)
-    is_lines = start.lstrip().startswith(b"{")
-    numbered = _Numbered(_Lines() if is_lines else EventStreamFraming(DEFAULT_MAX_EVENT_BYTES))
-    findings: list[Finding] = []
-
-    def warned(record: WarningRecord) -> None:
-        if record.code not in _NEEDS_HISTORY:
-            findings.append(Finding("warning", numbered.number, record.code, record.path, record.message))
-
-    inbound = Inbound(warn=warned, new_id=lambda: str(uuid4()), framing=numbered)
-    events = _events(inbound, chain([start], pieces, [b"\n"] if is_lines else []))
-    runs = sum(isinstance(event, RunStartedEvent) for event in events)
-    verdict = inbound.verdict
-    if refused := verdict.rejected or verdict.cause:
-        # What is refused after the end of a run is a warning to a client, whose verdict stands; here it is the error.
-        findings = [finding for finding in findings if str(refused) not in finding.message]
-        findings.append(_refusal(refused))
-    if numbered.number < 0:
-        findings.append(Finding("error", None, "decode", None, "this is not an event stream: no event is in it"))
-    return Checked(findings, numbered.number + 1, runs, verdict)
+async def _heard_in(content: bytes, name: str) -> Sequence[Heard]:
+    if not is_recording(content):
+        return [judge_stream([content])]
+    return [await judge_take(take, run) for run, take in enumerate(read_recording(content, name))]
 
 
-def _events(inbound: Inbound, reads: Iterable[bytes]) -> Iterator[Event]:
-    for read in reads:
-        yield from inbound.feed(read)
-    yield from inbound.end()
+def _content_of(file: str) -> bytes:
+    try:
+        if file == "-":
+            return sys.stdin.buffer.read()
+        with open(file, "rb") as opened:
+            return _read(opened)
+    except OSError as error:
+        meant = f"\nAn agent is named by its URL, as in http://{file}." if _looks_like_a_host(file) else ""
+        raise UsageError(f"{file!r} cannot be read: {error.strerror}.{meant}") from error
 
 
-def _refusal(error: WireError) -> Finding:
-    event, path = getattr(error, "index", None), getattr(error, "path", None)
-    return Finding("error", event, getattr(error, "rule", error.kind), path, str(error))
+def _read(opened: BinaryIO) -> bytes:
+    return opened.read()
 
 
-class _Numbered:
-    """A framing that knows the number of the payload it gave or refused last, from 0."""
-
-    def __init__(self, framing: Framing) -> None:
-        self.number = -1
-        self._framing = framing
-
-    def feed(self, read: bytes) -> Iterator[bytes]:
-        try:
-            for payload in self._framing.feed(read):
-                self.number += 1
-                yield payload
-        except RemoteDecodeError:
-            self.number += 1
-            raise
-
-    def end(self) -> bytes | None:
-        rest = self._framing.end()
-        self.number += rest is not None
-        return rest
+def _looks_like_a_host(file: str) -> bool:
+    host, _, rest = file.partition(":")
+    return bool(host) and "/" not in host and rest.partition("/")[0].isdigit()
 
 
-class _Lines:
-    """One payload a line; empty lines are none."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def feed(self, read: bytes) -> Iterator[bytes]:
-        *lines, self._rest = (self._rest + read).split(b"\n")
-        return (line for line in lines if line.strip())
-
-    def end(self) -> bytes | None:
-        return self._rest.strip() or None
+# -- an agent ----------------------------------------------------------------------------------------------------------
 
 
-def _reads_of(file: str) -> Iterator[bytes]:
-    with open(file, "rb") as recording:
-        yield from _reads(recording)
+def _check_agent(url: str, wanted: Wanted, *, as_json: bool) -> int:
+    headers = headers_of(wanted.headers)
+    timeout = _TIMEOUT if wanted.timeout is None else wanted.timeout
+    if not 0 < timeout < math.inf:
+        raise UsageError(f"--timeout is {timeout:g}: it is a number of seconds above 0.")
+    plans = _plans(wanted)
+    console = Console(markup=False, emoji=False, highlight=False)
+    results: list[Result] = []
+
+    def tell(result: Result) -> None:
+        results.append(_without_secrets(result, lambda text: concealed(text, headers)))
+        if not as_json:
+            if len(results) == 1:
+                show([Line(shown_url(url)), Line("")], console)
+            show(of_probe(results[-1]), console)
+
+    async def go() -> None:
+        async with Bench(url, headers, timeout) as bench:
+            await _probe_all(bench, plans, tell)
+
+    try:
+        anyio.run(go)
+    except KeyboardInterrupt:
+        print(f"handrail: stopped by Ctrl-C, after {len(results)} of {len(plans)} probes", file=sys.stderr)
+        return 130
+    if as_json:
+        print(document(results, "probe", url=shown_url(url)))
+    else:
+        show(of_probes(results), console)
+    return _exit_code(results)
 
 
-def _reads(recording: BinaryIO) -> Iterator[bytes]:
-    return iter(partial(recording.read, 2**16), b"")
+def _plans(wanted: Wanted) -> dict[str, Plan]:
+    """The probes that are wanted, in their order, and what each says."""
+    if unknown := [name for name in wanted.only if name not in PROBES]:
+        raise UsageError(f"There is no probe {unknown[0]!r}; --only takes {', '.join(PROBES)}.")
+    tools = load_tools(wanted.tools) if wanted.tools else ()
+    plans: dict[str, Plan] = {}
+    for name, probe in PROBES.items():
+        if not wanted.only or name in wanted.only:
+            has_own_words = name == "tool" and not wanted.only
+            text = probe.says if wanted.message is None or has_own_words else wanted.message
+            plans[name] = Plan(text, LATER if wanted.message is None else wanted.message, tools)
+    return plans
 
 
-def _as_json(checked: Checked, file: str | None) -> Iterator[str]:
-    """One object a finding, then one for the whole; what is not known is left out."""
-    about = {} if file is None else {"file": file}
-    for finding in checked.findings:
-        yield json.dumps(about | {name: value for name, value in asdict(finding).items() if value is not None})
-    verdict = checked.verdict
-    run = {"outcome": verdict.outcome, "verdict": verdict.said, "message": verdict.message, "code": verdict.code}
-    summary: dict[str, Any] = {
-        "events": checked.events,
-        "runs": checked.runs,
-        "errors": checked.count("error"),
-        "warnings": checked.count("warning"),
-        "run": {name: value for name, value in run.items() if value is not None},
-    }
-    yield json.dumps(about | summary)
+async def _probe_all(bench: Bench, plans: dict[str, Plan], tell: Callable[[Result], None]) -> None:
+    is_hopeless = False
+    for name, plan in plans.items():
+        if is_hopeless:
+            tell(Result(name, note="the plain run had no answer to go on from", apart="skipped"))
+            continue
+        async with _progress(PROBES[name].does):
+            result = await PROBES[name].go(bench, plan)
+        tell(result)
+        is_hopeless = name == "run" and not any(heard.events for heard in result.heard)
 
 
-def _as_text(checked: Checked, file: str | None) -> Iterator[str]:
-    about = "" if file is None else f"{one_line(file)}: "
-    for finding in checked.findings:
-        where = "end" if finding.event is None else f"event {finding.event}"
-        place = f" at {one_line(finding.path)}" if finding.path else ""
-        yield f"{about}{where}: {finding.level} {finding.rule}{place}: {one_line(finding.message)}"
-    found = (_many(checked.count("error"), "error"), _many(checked.count("warning"), "warning"))
-    counts = f"{_many(checked.events, 'event')}, {_many(checked.runs, 'run')}"
-    yield f"{about}{counts}: {', '.join(found) if checked.findings else 'clean'}. {_ending(checked)}"
+@asynccontextmanager
+async def _progress(what: str) -> AsyncGenerator[None]:
+    """Say on a terminal what is going on, where that takes longer than a moment."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+
+    async def tick() -> None:
+        began = anyio.current_time()
+        await anyio.sleep(_QUIET_FOR)
+        with console.status(what) as status:
+            while True:
+                status.update(f"{what} … {anyio.current_time() - began:.0f} s")
+                await anyio.sleep(_TICK)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(tick)
+        yield
+        group.cancel_scope.cancel()
 
 
-def _ending(checked: Checked) -> str:
-    """What became of the last run on the stream."""
-    verdict = checked.verdict
-    late = f" An error came after that: {one_line(verdict.late_error[0])}" if verdict.late_error else ""
-    match verdict.said:
-        case "success":
-            return f"The run finished.{late}"
-        case "interrupt":
-            return f"The run stopped with {_many(len(verdict.interrupts), 'open question')}.{late}"
-        case "cancelled":
-            return f"The run was cancelled by the agent.{late}"
-        case "error":
-            code = f" ({one_line(verdict.code)})" if verdict.code else ""
-            return f"The run failed: {one_line(verdict.message or '')}{code}"
-        case None:
-            return "The agent never said how the run ended." if checked.runs else "There is no run in it."
+def _without_secrets(result: Result, conceal: Callable[[str], str]) -> Result:
+    """A result as it is told: no text in it repeats what must not be read."""
+    findings = [replace(one, message=conceal(one.message), advice=conceal(one.advice)) for one in result.findings]
+    heard = [
+        replace(one, verdict=replace(one.verdict, message=conceal(one.verdict.message))) if one.verdict.message else one
+        for one in result.heard
+    ]
+    return replace(result, heard=heard, findings=findings, note=conceal(result.note))
 
 
-def _many(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+def _exit_code(results: Iterable[Result]) -> int:
+    return 1 if any(result.status == "failed" for result in results) else 0

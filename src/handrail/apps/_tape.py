@@ -4,7 +4,7 @@ A recording is a text of JSON lines, so that people can read it and other progra
 
     {"format": "handrail.recording", "version": 1}
     {"request": {...}}                                        what was asked: a RunAgentInput
-    {"status": 200, "headers": {"content-type": ...}}         or {"error": "..."} where there was no answer
+    {"status": 200, "headers": {"content-type": ...}}         or {"error": ...} where there was none
     {"at": 0.031, "text": "data: {...}\\n\\n"}                what was read, when; {"base64": ...} where it is no text
     {"at": 1.204, "end": null}                                or why it ended before its end
 
@@ -35,7 +35,18 @@ from ag_ui.core import RunAgentInput, RunStartedEvent
 from handrail.agui._inbound import Inbound
 from handrail.errors import UsageError
 
-__all__ = ["RecordingTransport", "ReplayTransport", "Take", "new_tape", "read_tape"]
+__all__ = [
+    "RecordingTransport",
+    "ReplayTransport",
+    "Take",
+    "answer_of",
+    "begin_tape",
+    "is_recording",
+    "new_tape",
+    "read_recording",
+    "read_tape",
+    "takes_of",
+]
 
 _FORMAT, _VERSION = "handrail.recording", 1
 _KEPT_HEADERS = ("content-type", "content-encoding")
@@ -53,6 +64,11 @@ class Take:
     ended_at: float = 0.0
     error: str | None = None
 
+    @property
+    def was_left(self) -> bool:
+        """Whether the recording side closed the connection; so how the agent would have gone on is not known."""
+        return self.error == _CLOSED
+
 
 # -- recording ---------------------------------------------------------------------------------------------------------
 
@@ -65,8 +81,13 @@ def new_tape(name: str) -> TextIO:
         raise UsageError(f"{name!r} exists, and is not written over.") from None
     except OSError as error:
         raise UsageError(f"{name!r} cannot be written: {error.strerror}.") from error
-    _write(tape, {"format": _FORMAT, "version": _VERSION})
+    begin_tape(tape)
     return tape
+
+
+def begin_tape(tape: TextIO) -> None:
+    """Write down what makes a text a recording; it comes first."""
+    _write(tape, {"format": _FORMAT, "version": _VERSION})
 
 
 def _write(tape: TextIO, line: Mapping[str, Any]) -> None:
@@ -86,8 +107,8 @@ class RecordingTransport(httpx.AsyncBaseTransport):
         _write(tape, {"request": json.loads(await request.aread())})
         try:
             response = await self._through.handle_async_request(request)
-        except Exception as error:
-            _write(tape, {"error": f"{type(error).__name__}: {error}"})
+        except BaseException as error:  # whatever it is, it is why there is no answer
+            _write(tape, {"at": round(time.monotonic() - began, 3), "error": _why(error)})
             raise
         kept = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
         _write(tape, {"status": response.status_code, "headers": kept})
@@ -122,7 +143,7 @@ class _Tee(httpx.AsyncByteStream):
             self._end(None)
             raise
         except BaseException as error:  # whatever it is, it is why the recording ends here
-            self._end(_CLOSED if not isinstance(error, Exception) else f"{type(error).__name__}: {error}")
+            self._end(_why(error))
             raise
         self._note(_as_json(read))
         return read
@@ -135,6 +156,10 @@ class _Tee(httpx.AsyncByteStream):
         if not self._is_over:
             self._is_over = True
             self._note({"end": why})
+
+
+def _why(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if isinstance(error, Exception) else _CLOSED
 
 
 def _as_json(read: bytes) -> dict[str, str]:
@@ -154,13 +179,32 @@ def read_tape(name: str) -> Sequence[Take]:
             data = file.read()
     except OSError as error:
         raise UsageError(f"{name!r} cannot be read: {error.strerror}.") from error
+    return read_recording(data, name)
+
+
+def read_recording(data: bytes, name: str) -> Sequence[Take]:
+    """The runs in the bytes of a recording; `name` is what a complaint calls it. Raises as `read_tape`."""
     try:
-        takes = list(_takes(data))
+        takes = takes_of(data)
     except (ValueError, KeyError, TypeError, AttributeError) as error:  # a file may hold anything
         raise UsageError(f"{name!r} is no recording: {error}") from error
     if not takes:
         raise UsageError(f"{name!r} holds no run.")
     return takes
+
+
+def is_recording(data: bytes) -> bool:
+    """Whether it is a text of this format, of any version, and not events alone."""
+    try:
+        first: Any = json.loads(data.lstrip().partition(b"\n")[0])
+    except ValueError:
+        return False
+    return isinstance(first, dict) and "format" in first
+
+
+def takes_of(data: bytes) -> Sequence[Take]:
+    """The runs in the bytes of a recording, which may be none; raises anything where it is no recording."""
+    return list(_takes(data))
 
 
 def _takes(data: bytes) -> Iterator[Take]:
@@ -191,7 +235,7 @@ def _note(take: Take, line: Mapping[str, Any]) -> None:
     elif "end" in line:
         take.ended_at, take.error = line["at"], line["end"]
     elif "error" in line:
-        take.status, take.error = 0, line["error"]
+        take.status, take.error, take.ended_at = 0, line["error"], line.get("at", 0.0)
     else:
         read = line["text"].encode() if "text" in line else base64.b64decode(line["base64"])
         take.reads.append((line["at"], read))
@@ -230,8 +274,22 @@ class ReplayTransport(httpx.AsyncBaseTransport):
             raise httpx.ConnectError("the recording ends here; there is nobody to answer")
         take = self._takes.popleft()
         if not take.status:
-            raise httpx.ConnectError(take.error or "the recording has no answer")
-        return httpx.Response(take.status, headers=dict(take.headers), stream=_Playback(take, self._speed))
+            raise _again(take.error or "the recording has no answer", httpx.ConnectError)
+        return answer_of(take, self._speed)
+
+
+def answer_of(take: Take, speed: float = 0.0) -> httpx.Response:
+    """The answer of a take, its body as fast as `ReplayTransport` has it."""
+    return httpx.Response(take.status, headers=dict(take.headers), stream=_Playback(take, speed))
+
+
+def _again(error: str, otherwise: type[httpx.TransportError]) -> httpx.TransportError:
+    """The error that was written down as `Class: words`."""
+    name, _, words = error.partition(": ")
+    kind = getattr(httpx, name, None)
+    if isinstance(kind, type) and issubclass(kind, httpx.TransportError):
+        return kind(words)
+    return otherwise(error)
 
 
 class _Playback(httpx.AsyncByteStream):
@@ -249,8 +307,8 @@ class _Playback(httpx.AsyncByteStream):
             await self._wait_until(at)
             return read
         await self._wait_until(self._take.ended_at)
-        if self._take.error not in (None, _CLOSED):
-            raise httpx.ReadError(self._take.error or "")
+        if self._take.error is not None and not self._take.was_left:
+            raise _again(self._take.error, httpx.ReadError)
         raise StopAsyncIteration
 
     async def _wait_until(self, at: float) -> None:

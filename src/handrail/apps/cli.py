@@ -28,6 +28,10 @@ __all__ = ["app", "exit_code", "main"]
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON lines for programs.")]
+Headers = Annotated[
+    list[str] | None,
+    typer.Option("--header", metavar="'NAME: VALUE'", help="A header of every request, such as a key; repeatable."),
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
@@ -87,20 +91,42 @@ def demo(as_json: Json = False, debug: Debug = False) -> None:
 
 @app.command()
 def check(
-    files: Annotated[list[str], typer.Argument(help='Recorded streams, SSE or JSON lines; "-" is standard input.')],
-    as_json: Json = False,
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="URL|FILE...",
+            help='An agent, or recordings: of `record`, SSE or JSON lines; "-" is standard input.',
+        ),
+    ],
+    message: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What is said; to the probe of tools only where --only names it.")
+    ] = None,
+    header: Headers = None,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="How long an answer may take; 60 if not given.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="PROBE", help="Make this probe and no other; repeatable.")
+    ] = None,
+    tools: Annotated[
+        str | None, typer.Option(metavar="MODULE", help="Tools to offer and run in place of a harmless one.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON document for programs.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Say what is wrong with recorded AG-UI streams, and where; events are counted from 0.
+    """Say what is wrong with an AG-UI agent, or with recorded streams, and where; all is counted from 0.
 
-    Exits with 0 when they are clean, 1 when something was found, 2 when there is nothing to read. A stream in
-    which the run failed is clean when it says so as the protocol wants it.
+    An agent is probed: run, history, tool, interrupt, disconnect, bad-request. Questions of it are answered with no.
+
+    Exits with 0 when no error was found, warnings or not, 1 when one was, 2 when there is nothing to check. A run that
+    failed is no error when the agent says so as the protocol wants it.
     """
 
     def command() -> int:
-        from handrail.apps._check import check
+        from handrail.apps._check import Wanted, check
 
-        return check(files, as_json=as_json)
+        wanted = Wanted(message, tuple(header or ()), timeout, tuple(only or ()), tools)
+        return check(targets, wanted, as_json=as_json)
 
     raise typer.Exit(exit_code(command, debug))
 

@@ -1,0 +1,70 @@
+"""An agent at a URL, as commands are told of it: where it is, and the headers that it wants.
+
+Headers carry keys. So no text of ours repeats a value, nor what was meant as a header and is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from handrail.errors import UsageError
+
+if TYPE_CHECKING:
+    from handrail.client import HttpAgent
+
+__all__ = ["concealed", "headers_of", "is_url", "remote_agent", "shown_url"]
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_SHORTEST_SECRET = 6
+"""What is shorter is hidden by nobody, and replacing it would garble the text around it."""
+
+
+def is_url(target: str) -> bool:
+    """Whether what was named on the command line is a web address."""
+    return target.startswith(("http://", "https://"))
+
+
+def headers_of(given: Iterable[str]) -> dict[str, str]:
+    """What `--header 'Name: value'` gave. Raises `UsageError`, without the value, for what is no header."""
+    headers: dict[str, str] = {}
+    for number, line in enumerate(given, 1):
+        name, colon, value = (part.strip(" \t") for part in line.partition(":"))
+        if not colon or not _NAME.fullmatch(name):
+            raise UsageError(f"--header number {number} is no header; it looks like 'Authorization: Bearer TOKEN'.")
+        if not _VALUE.fullmatch(value):
+            raise UsageError(f"--header {name} has a character in its value that no header can carry.")
+        if name.lower() in map(str.lower, headers):
+            raise UsageError(f"--header {name} is given twice.")
+        headers[name] = value
+    return headers
+
+
+def remote_agent(url: str, *, headers: Mapping[str, str] | None = None, **options: Any) -> HttpAgent:
+    """The agent at `url`; `options` are those of `HttpAgent`. Raises `UsageError` for what is no URL of one."""
+    try:
+        from handrail.client import HttpAgent
+    except ImportError as missing:
+        raise UsageError(f"{missing}.") from missing
+    try:
+        return HttpAgent(url, headers=headers, **options)
+    except Exception as refusal:  # httpx has its own class for a URL that it cannot read
+        raise UsageError(f"{url!r} is no URL of an agent: {refusal}") from refusal
+
+
+def shown_url(url: str) -> str:
+    """A URL without what may be a secret in it: the name and password, and the query."""
+    import httpx
+
+    return str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
+
+
+def concealed(text: str, headers: Mapping[str, str]) -> str:
+    """`text` of a server, which may repeat what it was sent, without the values of the headers."""
+    secrets = {part for value in headers.values() for part in (value, *value.split())}
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET and secret.lower() not in ("bearer", "digest"):
+            text = text.replace(secret, "[hidden]")
+    return text
