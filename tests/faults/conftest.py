@@ -9,7 +9,7 @@ import pytest
 from tests.faults.forker import Forker, forking
 
 SURVIVED: Counter[str] = Counter()
-NOTES: list[str] = []
+SLOWEST: Counter[str] = Counter()
 
 
 @pytest.fixture
@@ -19,9 +19,9 @@ def survived() -> Counter[str]:
 
 
 @pytest.fixture
-def notes() -> list[str]:
-    """Lines for the end of the tests."""
-    return NOTES
+def slowest() -> Counter[str]:
+    """What took longest, in seconds, by its name."""
+    return SLOWEST
 
 
 @pytest.fixture(scope="session")
@@ -34,5 +34,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if SURVIVED:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(SURVIVED.items()))
         terminalreporter.write_line(f"{SURVIVED.total()} faults survived: {kinds}")
-    for note in NOTES:
-        terminalreporter.write_line(note)
+    for what, seconds in SLOWEST.items():
+        terminalreporter.write_line(f"slowest: {what} after {seconds:.3f} s")

@@ -81,13 +81,15 @@ class Forker:
             start_new_session=True,
         )
         self._children: dict[int, Child] = {}
-        self._started: queue.Queue[Child] = queue.Queue()
+        self._started: queue.Queue[Child | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, name="forker", daemon=True)
         self._reader.start()
 
     def start(self, role: str, **options: Any) -> Child:
         self._order(start=role, **options)
-        return self._started.get(timeout=PATIENCE)
+        child = self._started.get(timeout=PATIENCE)
+        assert child is not None, f"the program has gone away: {self.complaints()[-2000:]}"
+        return child
 
     def complaints(self) -> str:
         self._stderr.seek(0)
@@ -117,6 +119,7 @@ class Forker:
                 self._started.put(self._children[pid])
             else:
                 self._children[pid].hear(said)
+        self._started.put(None)
 
 
 @contextmanager
@@ -132,7 +135,9 @@ def _main() -> None:
     modules = {role: importlib.import_module(name) for role, name in ROLES.items()}
     for module in modules.values():
         module.warm()
-    assert threading.active_count() == 1, "a fork has one thread, and would miss the others"
+    for thread in threading.enumerate()[1:]:  # a fork has one thread, and would miss the others
+        thread.join(PATIENCE)
+    assert threading.active_count() == 1
     alive: set[int] = set()
     for line in sys.stdin:
         order = json.loads(line)

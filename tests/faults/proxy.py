@@ -53,6 +53,8 @@ class Way:
     """Nothing is passed on any more, the end of it neither."""
     piece: int | None = None
     """How many bytes are passed on at once; None for as many as come."""
+    is_ended: bool = False
+    """Its target was told that nothing more will come, or was going to be in this moment."""
 
     def pump(self) -> None:
         """Pass on what comes until its end. Raises `Lost`, or what the sockets raise."""
@@ -96,6 +98,7 @@ def _stall(way: Way, rest: bytes) -> bytes:
 
 
 def _half_close(way: Way, rest: bytes) -> bytes:
+    way.is_ended = True
     way.target.shutdown(socket.SHUT_WR)
     return _stall(way, rest)
 
@@ -141,7 +144,13 @@ class Connection:
     request: Way
     answer: Way
     is_reset: bool = False
+    is_left: bool = False
+    """The client has closed it, or its half of it, before anybody else did."""
     over: threading.Event = field(default_factory=threading.Event)
+
+    def end_answer(self) -> None:
+        """The client is about to be told that nothing more will come, if it is still there."""
+        self.answer.is_ended = self.answer.is_ended or not self.is_left
 
 
 class Proxy:
@@ -156,6 +165,7 @@ class Proxy:
         self._on = on
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/"
         self.connections: list[Connection] = []
         self._threads = [threading.Thread(target=self._accept, name="proxy", daemon=True)]
         self._threads[0].start()
@@ -223,15 +233,19 @@ def _pump(connection: Connection, way: Way) -> None:
         if connection.is_reset:
             return
         if way is connection.request:
+            connection.is_left = True
             _shut(way.target)
         elif not way.is_silent:
+            connection.end_answer()
             _shut(way.target, socket.SHUT_WR)
     except Reset:
         connection.is_reset = True
+        connection.end_answer()
         for end in (connection.near, connection.far):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # to close is to reset
             _shut(end, socket.SHUT_RD)  # says nothing, and ends the other thread's waiting
     except (Lost, OSError):
+        connection.end_answer()
         _shut(connection.far)
         _shut(connection.near)
 
