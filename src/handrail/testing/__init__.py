@@ -1,4 +1,4 @@
-"""For tests of what is built on handrail: a scripted model, a clock, and checkers for whole runs.
+"""For tests of what is built on handrail: a scripted model, a clock, checkers for whole runs, and an explorer.
 
     backend = ScriptedBackend([[call("weather", {"city": "Rome"})], text("It is ", "warm.")])
     got = await collect(Loop(backends=[backend], tools=[weather]).run("How is Rome?"))
@@ -32,11 +32,14 @@ from handrail.testing._steps import (
     text,
     usage,
 )
+from handrail.testing.interleavings import Explored, InterleavingError, explore, replay
 
 __all__ = [
     "Collected",
+    "Explored",
     "FakeClock",
     "Gate",
+    "InterleavingError",
     "Line",
     "ScriptedAgent",
     "ScriptedBackend",
@@ -48,11 +51,13 @@ __all__ = [
     "collect",
     "cut",
     "delay",
+    "explore",
     "fail",
     "finish",
     "gate",
     "pair",
     "reasoning",
+    "replay",
     "stall",
     "text",
     "usage",

@@ -1,0 +1,33 @@
+"""Exploring in tests: as long as `HANDRAIL_FUZZ` says, and what was explored is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.agui.effort import FACTOR
+
+from handrail.testing import Explored, InterleavingError, explore
+
+Explorer = Callable[..., Explored]
+
+
+@pytest.fixture
+def explored(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Explorer:
+    """`explore`, `HANDRAIL_FUZZ` times as long, with a line that says how many interleavings it was."""
+
+    def explored(scenario: Any, *, limit: int = 400, random: int = 100, **options: Any) -> Explored:
+        found = explore(scenario, limit=limit * FACTOR, random=random * FACTOR, **options)
+        with capsys.disabled():
+            print(f"\n{request.node.name}: {found}", end="")
+        return found
+
+    return explored
+
+
+def fault_in(scenario: Any, **options: Any) -> InterleavingError:
+    """How the scenario fails in some interleaving; the test fails if none is found."""
+    with pytest.raises(InterleavingError) as caught:
+        explore(scenario, limit=3_000, **options)
+    return caught.value

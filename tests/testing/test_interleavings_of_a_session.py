@@ -1,0 +1,245 @@
+"""A session's queue in every interleaving of its callers: tasks of one loop, loops in threads, and whoever stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anyio
+import pytest
+from tests.client.kit import ANY, Session, session
+from tests.testing.exploring import Explorer, explored, fault_in
+from tests.transcript.events import rf, rs, tc, te, ts
+
+from handrail import Failed, Finished, RunState, SessionClosedError
+from handrail.client._turns import Turns
+from handrail.run import Settled
+from handrail.run._settled import settle
+from handrail.testing import InterleavingError, check_messages, replay
+
+__all__ = ["explored"]
+
+Players = list[Callable[[], object]]
+
+
+class Callers:
+    """Calls of one session, what came of each, and what must be true of the session behind them all."""
+
+    def __init__(self, calls: int) -> None:
+        answers = ([rs(ANY), ts(f"m{n}"), tc(f"m{n}", f"answer {n}"), te(f"m{n}"), rf(ANY)] for n in range(calls))
+        self.session: Session = session(*answers)
+        self.called: list[str] = []
+        self.came: dict[str, RunState | type[BaseException]] = {}
+        self.versions: list[int] = []
+        self.session.subscribe(lambda transcript: self.versions.append(transcript.version))
+
+    async def send(self, text: str) -> None:
+        self.called.append(text)
+        try:
+            self.came[text] = await self.session.send(text)
+        except (anyio.get_cancelled_exc_class(), SessionClosedError) as error:
+            self.came[text] = type(error)
+            if not isinstance(error, SessionClosedError):
+                raise
+
+    def check(self) -> None:
+        ours, agent = self.session, self.session.script
+        assert not ours.busy
+        assert ours._turns.is_free or ours._turns.is_closed, "S-39: the turn was never given back"
+        assert not ours._turns._waiting
+        assert all(run.is_done and run.drained.is_set for run in agent.runs), "S-155: a run of the agent was left"
+        assert check_messages(ours.messages) == []
+        turns = [message.content for message in ours.messages if message.role == "user"]
+        assert turns == [text for text in self.called if text in turns], "S-39: not in the order of the calls"
+        assert len(turns) == len(set(turns)), "S-29: a turn is there twice"
+        shown = [message.text for message in ours.transcript.messages if message.role == "user"]
+        assert shown == turns, "the screen and the history tell two stories"
+        for number, asked in enumerate(agent.inputs):
+            sent = [message.content for message in asked.messages if message.role == "user"]
+            assert sent == turns[: len(sent)], "S-53: a request without what was said before"
+            assert number == 0 or len(sent) > len(agent.inputs[number - 1].messages) // 2
+        for text, state in self.came.items():
+            if isinstance(state, Finished):
+                assert state.ok
+                assert text in turns
+            elif isinstance(state, Failed):
+                assert state.code == "CANCELLED"
+        assert set(self.came) == set(self.called), "a call never came back"
+        assert self.versions == sorted(set(self.versions)), "S-145: not in order"
+        assert self.versions[-1:] in ([], [ours.transcript.version])
+
+
+def calls_stopped_and_cancelled() -> Iterator[Players]:
+    callers = Callers(3)
+
+    async def user() -> None:
+        async with anyio.create_task_group() as group:
+            second = anyio.CancelScope()
+
+            async def may_be_cancelled() -> None:
+                with second:
+                    await callers.send("two")
+
+            async def stops() -> None:
+                await anyio.lowlevel.checkpoint()
+                callers.session.stop()
+
+            async def cancels() -> None:
+                await anyio.lowlevel.checkpoint()
+                second.cancel()
+
+            group.start_soon(callers.send, "one")
+            group.start_soon(may_be_cancelled)
+            group.start_soon(callers.send, "three")
+            group.start_soon(stops)
+            group.start_soon(cancels)
+
+    yield [user]
+    callers.check()
+
+
+def calls_and_the_end() -> Iterator[Players]:
+    callers = Callers(2)
+
+    async def user() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(callers.send, "one")
+            group.start_soon(callers.send, "two")
+            group.start_soon(callers.session.aclose)
+
+    yield [user]
+    callers.check()
+    assert callers.session._turns.is_closed
+
+
+def calls_of_two_loops() -> Iterator[Players]:
+    callers = Callers(2)
+
+    async def one() -> None:
+        await callers.send("one")
+
+    async def two() -> None:
+        await callers.send("two")
+
+    yield [one, two, callers.session.stop]
+    callers.called.sort(key=[m.content for m in callers.session.messages if m.role == "user"].index)
+    callers.check()
+
+
+def turns_of_two_loops() -> Iterator[Players]:
+    turns = Turns()
+    at_it: list[int] = []
+    taken: list[int] = []
+
+    async def takes() -> None:
+        await turns.take()
+        try:
+            taken.append(len(taken))
+            assert not at_it, "S-39: two at once"
+            at_it.append(1)
+            await anyio.lowlevel.checkpoint()
+        finally:
+            at_it.clear()
+            turns.give()
+
+    async def leaves() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(takes)
+            await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+
+    def tries() -> None:
+        if turns.try_take():
+            assert not at_it, "S-39: two at once"
+            turns.give()
+
+    yield [takes, leaves, takes, tries]
+    assert turns.is_free
+    assert len(taken) in (2, 3)
+
+
+def turns_and_the_end() -> Iterator[Players]:
+    turns = Turns()
+    turns.try_take()
+    refused: list[bool] = []
+
+    async def takes() -> None:
+        try:
+            await turns.take()
+        except SessionClosedError:
+            refused.append(True)
+
+    yield [takes, turns.close]
+    assert refused == [True], "S-51: whoever waits, or comes later, is refused"
+
+
+SCENARIOS: dict[str, tuple[Any, int]] = {
+    "stopped and cancelled": (calls_stopped_and_cancelled, 150),
+    "closed": (calls_and_the_end, 150),
+    "two loops": (calls_of_two_loops, 60),
+    "turns": (turns_of_two_loops, 200),
+    "turns, closed": (turns_and_the_end, 100),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_queue(name: str, explored: Explorer) -> None:
+    """S-39, S-41 to S-44, S-51, S-145, S-155: whatever comes in between, each call has its turn or none."""
+    scenario, limit = SCENARIOS[name]
+    assert explored(scenario, limit=limit, random=60).count > limit / 2
+
+
+# -- planted bugs ------------------------------------------------------------------------------------------------------
+
+
+def leave_with_the_turn(self: Turns, place: Settled[bool]) -> None:
+    """`Turns._leave`, but who leaves in the moment in which the turn is handed to him keeps it."""
+    with self._lock:
+        if place in self._waiting:
+            self._waiting.remove(place)
+
+
+def try_take_unlocked(self: Turns) -> bool:
+    """`Turns.try_take`, but it looks outside the lock."""
+    if self._taken or self.is_closed:
+        return False
+    self._taken = True
+    return True
+
+
+def give_and_look(self: Turns) -> None:
+    """`Turns.give`, but who comes between the look and the giving back is not seen."""
+    if self._waiting:
+        settle(self._waiting.popleft(), True)
+    else:
+        self._taken = False
+
+
+def close_for_those_who_wait(self: Turns) -> None:
+    """`Turns.close`, but who comes while the others are told is let in line."""
+    while self._waiting:
+        settle(self._waiting.popleft(), False)
+    self.is_closed = True
+
+
+PLANTED: dict[str, tuple[str, Any, Any, str]] = {
+    "whoever leaves with the turn keeps it": ("_leave", leave_with_the_turn, calls_stopped_and_cancelled, "deadlock"),
+    "two take the turn at once": ("try_take", try_take_unlocked, turns_of_two_loops, "S-39"),
+    "a turn is given back unseen": ("give", give_and_look, turns_of_two_loops, "deadlock"),
+    "the queue is closed behind a late one": ("close", close_for_those_who_wait, turns_and_the_end, "deadlock"),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """S-39, S-42, S-51: with the bug in place an interleaving fails, and fails again when it is replayed."""
+    name, broken, scenario, told = PLANTED[bug]
+    monkeypatch.setattr(Turns, name, broken)
+    fault = fault_in(scenario, lines_of=[__name__])
+    with capsys.disabled():
+        print(f"\n{bug}: found after {fault.tried} interleavings, at {fault.schedule!r}", end="")
+    assert told in str(fault)
+    with pytest.raises(InterleavingError) as again:
+        replay(scenario, fault.schedule, lines_of=[__name__])
+    assert told in str(again.value)
