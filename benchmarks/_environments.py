@@ -50,7 +50,8 @@ def python_of(environment: str) -> str:
     home = _HOME / environment
     python = home / "bin" / "python"
     made = home / "made"
-    if not made.exists() or made.read_text() != repr(wanted):
+    recipe = repr(wanted) + ((ROOT / "pyproject.toml").read_text() if "--editable" in wanted else "")
+    if not made.exists() or made.read_text() != recipe:
         try:
             subprocess.run([sys.executable, "-m", "venv", str(home)], check=True, capture_output=True, text=True)
             install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted]
@@ -58,7 +59,7 @@ def python_of(environment: str) -> str:
         except (OSError, subprocess.SubprocessError) as error:
             said = getattr(error, "stderr", None) or str(error)
             raise Unavailable(f"{environment} could not be made: {said.strip().splitlines()[-1][:120]}") from error
-        made.write_text(repr(wanted))
+        made.write_text(recipe)
     return str(python)
 
 

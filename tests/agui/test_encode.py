@@ -28,7 +28,7 @@ from tests.agui.effort import effort
 from tests.agui.test_conformance import NAMES, fixture
 from tests.agui.wires import read, sse, whole
 
-from handrail.agui._encode import encode
+from handrail.agui._encode import encode, encode_next
 
 DELTAS: list[Any] = [
     lambda name, text: TextMessageContentEvent(message_id=name, delta=text),
@@ -56,6 +56,21 @@ def test_deltas(make: Any, name: str, text: str) -> None:
     expected = [value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for value in (name, text)]
     key = "toolCallId" if isinstance(event, ToolCallArgsEvent) else "messageId"
     assert said(event) == {"type": event.type.value, key: expected[0], "delta": expected[1]}
+
+
+@pytest.mark.parametrize("make", DELTAS[:2])
+@given(TEXTS, TEXTS, TEXTS)
+@effort(60)
+def test_next_deltas(make: Any, name: str, before: str, text: str) -> None:
+    """P-83, P-85: a delta written after the one before has the very bytes that it would have had by itself."""
+    assert encode_next(7, make(name, before), text) == encode(7, make(name, text))
+
+
+def test_a_next_delta_is_a_string() -> None:
+    """P-85: what the model of the event would refuse is no frame the short way either."""
+    for wrong in (None, 1, b"x", ["x"]):
+        with pytest.raises(TypeError):
+            encode_next(0, TextMessageContentEvent(message_id="m", delta="x"), wrong)  # type: ignore[arg-type]
 
 
 def test_a_frame() -> None:

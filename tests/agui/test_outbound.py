@@ -24,11 +24,15 @@ from ag_ui.core import (
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.agui.effort import effort
+from tests.agui.test_conformance import NAMES, fixture
 from tests.agui.test_schema import PATH, is_valid
+from tests.agui.wires import read, sse, whole
 
 from handrail import Limits, Loop, RetryPolicy, Tool, events
+from handrail.agui._encode import encode, encode_next
 from handrail.agui._ending import ERROR_TEXTS
 from handrail.agui._fold import Fold
+from handrail.agui._gate import Gate, _holds_texts_only
 from handrail.agui._outbound import Outbound
 from handrail.agui._verify import Verifier
 from handrail.agui._warnings import WarningRecord
@@ -655,3 +659,71 @@ def test_scripts_at_random(rounds: list[tuple[list[Any], bool]]) -> None:
     if outcome.outcome == "completed":
         sent = [one for one in essence(fold.messages) if one[0] != "reasoning"]
         assert sent == [one for one in essence(outcome.messages) if one[0] != "reasoning"]
+
+
+MOVES: list[events.RunEvent] = [
+    started,
+    attempt("a1"),
+    attempt("a2"),
+    *[token(said) for said in ("", "a", "\u2028\ud83d", "\ude00")],
+    *[thought(said) for said in ("", "b", "\ud83d")],
+    failed,
+    succeeded,
+    committed("a1", "aa"),
+    committed("a2", "b", thoughts="bb"),
+    events.TurnDiscarded(reason="failed", round=1),
+    tool_call(),
+    result(),
+    events.ToolProgress(id="c1", progress=0.5),
+    events.Log(level="info", data="x"),
+    events.Steered(message=USER),
+]
+
+
+@effort(150)
+@given(st.lists(st.sampled_from(MOVES), max_size=25), st.sampled_from(["live", "committed"]), st.booleans())
+def test_the_short_way_gives_the_same_bytes(moves: list[events.RunEvent], stream: Any, fails: bool) -> None:
+    """P-83, P-85: whatever a loop says, and in whatever order, deltas written after one another change no byte of it.
+
+    Where the verifier refuses an event it is refused both ways.
+    """
+
+    def sent(is_short: bool) -> list[bytes]:
+        wire, frames = Wire(stream=stream), list[bytes]()
+        try:
+            for event in [started, *moves]:
+                if is_short and (delta := wire.out.next_delta(event)) is not None:
+                    frames.append(encode_next(len(frames), *delta))
+                else:
+                    frames += [encode(len(frames) + more, one) for more, one in enumerate(wire.out.feed(event))]
+        except LocalProtocolError:
+            fails_now = True
+        else:
+            fails_now = fails
+        last = wire.out.fail() if fails_now else wire.out.finish(DONE)
+        assert all(wire.out.next_delta(event) is None for event in MOVES)
+        return frames + [encode(len(frames) + more, one) for more, one in enumerate(last)]
+
+    assert sent(is_short=True) == sent(is_short=False)
+
+
+def test_most_tokens_go_the_short_way() -> None:
+    """F-14: all but the first of a stretch, also where the loop says something of its own business in between."""
+    wire = Wire().feed(started, attempt(), thought("x"))
+    assert wire.out.next_delta(thought("y")) == (wire.events[-1], "y")
+    assert wire.out.next_delta(token("x")) is None
+    wire.feed(token("x"), events.Log(level="info", data="x"))
+    assert wire.out.next_delta(token("y")) == (wire.events[-1], "y")
+    assert wire.feed(committed("a1", "xy", thoughts="xy")).said[-1] == ("TEXT_MESSAGE_END", "a1")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_holds_texts_only_is_in_shape(name: str) -> None:
+    """P-85: of an event that its model has made of texts the table of shapes changes nothing and remarks on nothing."""
+    for event in read(whole(sse(fixture(name)["stream"]))).events:
+        again = type(event).model_validate(event.model_dump(by_alias=True))
+        told: list[WarningRecord] = []
+        gate = Gate("t", told.append)
+        if _holds_texts_only(again):
+            assert gate._in_shape(again) == again
+            assert told == []

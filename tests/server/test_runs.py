@@ -265,8 +265,12 @@ async def test_ten_readers_cost_one_encoding(monkeypatch: pytest.MonkeyPatch) ->
     from handrail.server import _tape
 
     encoded: list[int] = []
-    encode = _tape.encode
-    monkeypatch.setattr(_tape, "encode", lambda number, event: encoded.append(number) or encode(number, event))
+
+    def counted(encode: Any) -> Any:
+        return lambda number, *what: encoded.append(number) or encode(number, *what)
+
+    for name in ("encode", "encode_next"):
+        monkeypatch.setattr(_tape, name, counted(getattr(_tape, name)))
     held = gate()
     async with serving(agui_app(loop_of([text("a"), held, text(*"bcd")]))) as endpoint:
         first = endpoint.post()

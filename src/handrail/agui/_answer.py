@@ -20,6 +20,8 @@ from ag_ui.core import (
     TextMessageStartEvent,
 )
 
+from handrail.agui._encode import Delta
+
 __all__ = ["Answer"]
 
 
@@ -62,17 +64,21 @@ class Answer:
         self._before_opening = before_opening
         self._new_id = new_id
 
-    def say(self, text: str) -> None:
+    def say(self, text: str) -> Delta:
         """More text."""
         self.open_text()
-        self._emit(TextMessageContentEvent(message_id=self.id, delta=text))
+        delta = TextMessageContentEvent(message_id=self.id, delta=text)
+        self._emit(delta)
         self.text.append(text)
+        return delta
 
-    def think(self, text: str) -> None:
+    def think(self, text: str) -> Delta:
         """More reasoning."""
         self.open_reasoning()
-        self._emit(ReasoningMessageContentEvent(message_id=self.reasoning_id, delta=text))
+        delta = ReasoningMessageContentEvent(message_id=self.reasoning_id, delta=text)
+        self._emit(delta)
         self.reasoning.append(text)
+        return delta
 
     def open_text(self) -> None:
         self.close_reasoning()

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import json
 from json.encoder import encode_basestring as quoted
+from typing import TypeAlias
 
-from ag_ui.core import Event
+from ag_ui.core import Event, ReasoningMessageContentEvent, TextMessageContentEvent
 from pydantic_core import to_json
 
 from handrail.agui._json import encode_text
+from handrail.agui._models import changed
 from handrail.agui._shape_table import EVENT_SHAPES
 from handrail.agui._shapes import Choice, Constant, Record, Text, TextOrMany
 
-__all__ = ["encode"]
+__all__ = ["TEXT_FIELDS", "Delta", "encode", "encode_next"]
+
+Delta: TypeAlias = TextMessageContentEvent | ReasoningMessageContentEvent
 
 _SEPARATORS = {code: f"\\u{code:04x}" for code in (0x0085, 0x2028, 0x2029)}
 
@@ -35,6 +39,8 @@ def _texts_of(name: str, record: Record) -> tuple[frozenset[str], tuple[tuple[st
 _TEXTS: dict[type, tuple[frozenset[str], tuple[tuple[str, str], ...], str]] = {
     record.model: _texts_of(name, record) for name, record in EVENT_SHAPES.items()
 }
+TEXT_FIELDS = {model: fields for model, (fields, _, _) in _TEXTS.items()}
+"""What an event may have set and still hold texts only, if its `content` is no list of parts."""
 
 
 def encode(number: int, event: Event) -> bytes:
@@ -58,6 +64,13 @@ def encode(number: int, event: Event) -> bytes:
     if "\u0085" in frame or "\u2028" in frame or "\u2029" in frame:
         frame = frame.translate(_SEPARATORS)
     return encode_text(frame)
+
+
+def encode_next(number: int, before: Delta, text: str) -> bytes:
+    """What `encode` makes of a plain delta that says `text` in place of its own. Raises `TypeError` for no string."""
+    beginning = _TEXTS[type(before)][2]
+    frame = f'id: {number}\ndata: {beginning},"messageId":{quoted(before.message_id)},"delta":{quoted(text)}}}\n\n'
+    return frame.encode() if frame.isascii() else encode(number, changed(before, {"delta": text}))
 
 
 def _general(event: Event) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ag_ui.core import Event, ReasoningMessageContentEvent, TextMessageContentEvent, ToolCallArgsEvent
+from ag_ui.core import Event
 
+from handrail.agui._encode import TEXT_FIELDS
 from handrail.agui._shape_table import EVENT_SHAPES
 from handrail.agui._shapes import UNKNOWN, Malformed, Reading
 from handrail.agui._verify import RunPhase, Verifier
@@ -13,9 +14,6 @@ from handrail.agui._warnings import WarningRecord, WarningSink
 from handrail.errors import LocalProtocolError
 
 __all__ = ["Gate"]
-
-_DELTAS = frozenset[type]({TextMessageContentEvent, ReasoningMessageContentEvent, ToolCallArgsEvent})
-"""Two texts each, which their own models have checked."""
 
 
 class Gate:
@@ -34,7 +32,7 @@ class Gate:
 
     def passed(self, event: Event) -> Event:
         """The event as it may be sent. Raises `LocalProtocolError`; then nothing has changed."""
-        if type(event) not in _DELTAS:
+        if not _holds_texts_only(event):
             event = self._in_shape(event)
         self._verifier.accept(event)
         return event
@@ -52,3 +50,8 @@ class Gate:
             text = f"this end breaks the protocol: {name} holds a value that it does not know (P-85)"
             raise LocalProtocolError(text, rule="P-85")
         return shaped
+
+
+def _holds_texts_only(event: Event) -> bool:
+    """Nearly every event: its own model has checked all there is to be checked of it."""
+    return event.__pydantic_fields_set__ <= TEXT_FIELDS[type(event)] and type(event.__dict__.get("content")) is not list

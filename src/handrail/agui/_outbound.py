@@ -40,6 +40,7 @@ from ag_ui.core import (
 from handrail import events as loop
 from handrail.agui._answer import Answer
 from handrail.agui._compat import PROTOCOL_VERSION
+from handrail.agui._encode import Delta
 from handrail.agui._ending import Ended, ending, internal_error
 from handrail.agui._gate import Gate
 from handrail.agui._text import join, mend
@@ -81,6 +82,8 @@ class Outbound:
         self._thread = Thread(message for message in given.messages if message.role != "activity")
         self._made: list[Event] = []
         self._answer: Answer | None = None
+        self._going_on: tuple[type[loop.RunEvent], list[str], Delta] | None = None
+        """What more of the same would be: events of that class, a text for the list, a delta like this one."""
         self._owed: list[Answer] = []
         self._secrets: dict[str, ReasoningEncryptedValueEvent] = {}
         self._unanswered: dict[str, None] = {}
@@ -95,8 +98,25 @@ class Outbound:
         rule = _RULES.get(type(event))
         if rule is None or self.is_over:
             return ()
+        self._going_on = None
         rule(self, event)
         return self._taken()
+
+    def next_delta(self, event: loop.RunEvent) -> tuple[Delta, str] | None:
+        """The short way for nearly all events of a run: a delta that passed, and the text that goes on from there.
+
+        For an event that goes on where the one fed before it has left off: what it becomes is that delta with another
+        text, and in order as long as nothing comes between, since the order of a stream does not change by a delta.
+        The event counts as fed. None for any other event, which is to be fed.
+        """
+        if (going_on := self._going_on) is None:
+            return None
+        kind, said, before = going_on
+        token: Any = event
+        if type(event) is not kind or not token.text:
+            return None
+        said.append(token.text)
+        return before, token.text
 
     def finish(self, ended: Ended, error_text: ErrorText | None = None) -> Sequence[Event]:
         """What is left to say when the run has a result, its terminal event last; nothing the second time.
@@ -135,6 +155,7 @@ class Outbound:
         return self._taken()
 
     def _close(self) -> None:
+        self._going_on = None
         if self._answer is not None:
             self._answer.close()
 
@@ -166,11 +187,13 @@ class Outbound:
 
     def _token(self, event: loop.Token) -> None:
         if self._is_live and event.text:
-            (self._answer or self._unannounced()).say(event.text)
+            answer = self._answer or self._unannounced()
+            self._going_on = (loop.Token, answer.text, answer.say(event.text))
 
     def _reasoning_token(self, event: loop.ReasoningToken) -> None:
         if self._is_live and event.text:
-            (self._answer or self._unannounced()).think(event.text)
+            answer = self._answer or self._unannounced()
+            self._going_on = (loop.ReasoningToken, answer.reasoning, answer.think(event.text))
 
     def _unannounced(self) -> Answer:
         """The answer of a loop that did not say its id before it spoke."""

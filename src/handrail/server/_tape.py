@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from ag_ui.core import Event
 
-from handrail.agui._encode import encode
+from handrail.agui._encode import encode, encode_next
 from handrail.agui._ending import internal_error
 from handrail.agui._outbound import ErrorText, Outbound
 from handrail.events import RunEvent
@@ -86,7 +86,10 @@ class Tape:
         try:
             for event in log.items[self._read : self._read + _MOST_AT_ONCE]:
                 self._read += 1
-                self._add(out.feed(event))
+                if (delta := out.next_delta(event)) is None:
+                    self._add(out.feed(event))
+                else:
+                    self._frames.append(encode_next(len(self._frames), *delta))
             if log.is_over(self._read):
                 self._add(out.finish(run.result.value, self._error_text))
                 self._complete()
