@@ -227,6 +227,18 @@ def test_the_demo_answers_without_a_terminal(text: str, code: int, last: str) ->
     assert done.output.splitlines()[-1].startswith(last)
 
 
+def test_why_a_loop_of_ones_own_failed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "fails_here.py").write_text(
+        "from handrail import Loop\n"
+        "from handrail.testing import ScriptedBackend, fail\n"
+        "loop = Loop([ScriptedBackend([fail('http', status=401, message='no key')])])\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["chat", "fails_here:loop", "--once", "hi"])
+    assert done.exit_code == 1
+    assert "no key" in done.output
+
+
 class TestInTheChat:
     @pytest.fixture
     def anyio_backend(self) -> str:

@@ -23,10 +23,11 @@ from handrail.apps.cli import app
 MODULE = """
 from handrail import Loop
 from handrail.server import agui_app
-from handrail.testing import ScriptedBackend, stall, text
+from handrail.testing import ScriptedBackend, fail, stall, text
 
 loop = Loop([ScriptedBackend([text("It is warm.")] * 3, model="one")])
 slow = Loop([ScriptedBackend([[text("It is"), stall()]])])
+broken = Loop([ScriptedBackend([fail("http", status=401, message="no key")])])
 closed = agui_app(loop, authorize=lambda request: request.headers.get("key") == "k")
 
 def for_each(given, principal):
@@ -118,6 +119,21 @@ def test_stopping_ends_what_is_streamed(folder: Path, how: int, code: int) -> No
     assert ended == (code, "", "")
     last = json.loads("".join(body).strip().splitlines()[-1].removeprefix("data: "))
     assert last["outcome"] == {"type": "cancelled"}
+
+
+@pytest.mark.slow
+def test_a_failure_is_told_here_and_not_to_the_client(folder: Path) -> None:
+    with served(folder, "served_here:broken") as server:
+        assert "no key" not in httpx.post(server.url, json=ASKED).text
+        assert server.stop() == (0, "", "run r failed: BackendError (401): no key\n")
+
+
+def test_a_missing_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "handrail.apps._serve", raising=False)
+    monkeypatch.setitem(sys.modules, "starlette.types", None)
+    done = CliRunner().invoke(app, ["serve", "served_here"])
+    assert done.exit_code == 2
+    assert "pip install 'handrail[server]'" in done.stderr
 
 
 @pytest.mark.slow

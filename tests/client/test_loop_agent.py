@@ -142,6 +142,12 @@ async def test_a_failure_is_run_error(failure: Any, code: str) -> None:
     assert "secret" not in str(run.result.value.error)
 
 
+async def test_a_failure_in_words_of_ones_own() -> None:
+    """P-92: as a server may have them; nothing else leaks."""
+    run = await ended(loop_of(fail("http", status=401, message="no key")), error_text=lambda outcome: outcome.error)
+    assert (run.report.code, run.result.value.error) == ("run-failed", "BackendError (401): no key")
+
+
 async def test_cancel_is_passed_on() -> None:
     """P-75, P-74: the run ends cancelled at once, and the loop's with it."""
     watched = Watched(loop_of([text("It is "), stall()]))

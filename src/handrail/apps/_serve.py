@@ -9,15 +9,19 @@ import sys
 from types import FrameType
 from typing import Any
 
-from starlette.types import Receive, Scope, Send
+from ag_ui.core import RunAgentInput
 
 from handrail.apps._load import load
+from handrail.apps._visible import one_line
 from handrail.errors import UsageError
-from handrail.server import AguiApp, agui_app
-from handrail.server._answers import not_found, send_refusal
+from handrail.run import Outcome
 
 try:
     import uvicorn
+    from starlette.types import Receive, Scope, Send
+
+    from handrail.server import AguiApp, agui_app
+    from handrail.server._answers import not_found, send_refusal
 except ModuleNotFoundError as missing:
     raise UsageError(f"handrail serve needs {missing.name}: pip install 'handrail[server]'.") from missing
 
@@ -86,9 +90,15 @@ def _app(target: str) -> AguiApp:
     if isinstance(found, AguiApp):
         return found
     try:
-        return agui_app(found)
+        return agui_app(found, on_finish=_tell_of_a_failure)
     except TypeError as refusal:
         raise UsageError(f"{target!r} is no loop, nor a function that returns one, nor an agui_app.") from refusal
+
+
+def _tell_of_a_failure(given: RunAgentInput, outcome: Outcome) -> None:
+    """Say here what a client is not told."""
+    if outcome.outcome == "failed":
+        print(f"run {one_line(given.run_id)} failed: {one_line(outcome.error or '')}", file=sys.stderr, flush=True)
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from ag_ui.core import ActivityMessage, Context, Event, Message, ResumeEntry, RunAgentInput, Tool
 
 from handrail.agui._input import read_input
-from handrail.agui._outbound import Outbound
+from handrail.agui._outbound import ErrorText, Outbound
 from handrail.agui._warnings import WarningRecord
 from handrail.client._agent_run import AgentDriver, AgentRun, LateRunError, check_late_run_error
 from handrail.errors import LocalProtocolError
@@ -49,14 +49,17 @@ class LoopAgent:
 
     It maps and checks what a server and a client would. Tools of the input are declared to the model and not executed,
     approvals end a run as an interrupt, answers come in through `resume`. A failure shows its code and a fixed text, as
-    on the wire; the exception behind it is in the loop's own log. `run.cancel()` ends the run and the loop's run, and
+    on the wire, or `error_text(outcome)`, as in `agui_app`. `run.cancel()` ends the run and the loop's run, and
     `run.drained` waits for the loop's. `late_run_error` is as in `HttpAgent`. Raises `TypeError` for what has no `run`.
     """
 
-    def __init__(self, loop: _Loop, *, late_run_error: LateRunError = "stand") -> None:
+    def __init__(
+        self, loop: _Loop, *, late_run_error: LateRunError = "stand", error_text: ErrorText | None = None
+    ) -> None:
         if not callable(getattr(loop, "run", None)):
             raise TypeError(f"LoopAgent takes a Loop, or anything with a method run(), not {type(loop).__name__}")
         self._loop = loop
+        self._error_text = error_text
         self._late_run_error: LateRunError = check_late_run_error(late_run_error)
 
     def start(self, input: RunAgentInput | Mapping[str, Any]) -> AgentRun:
@@ -78,7 +81,7 @@ class LoopAgent:
         section.__enter__()
         when_set(run.drained, lambda: section.__exit__(None, None, None))
         try:
-            await _pass_on(run, given, driver)
+            await self._pass_on(run, given, driver)
         finally:
             run.cancel()  # does nothing where the run is over
 
@@ -98,26 +101,25 @@ class LoopAgent:
             driver.finish(None, outcome="failed", error=error_line(error), messages=given.messages)
             return driver.run
 
+    async def _pass_on(self, run: Run[RunEvent], given: RunAgentInput, driver: AgentDriver) -> None:
+        """Everything the loop says, to its end; what breaks the protocol on the way ends it as an error."""
+        outbound = Outbound(given, new_id=lambda: str(uuid.uuid4()), warn=_not_for_the_client)
+
+        def send(events: Sequence[Event]) -> None:
+            for event in events:
+                driver.publish(driver.inbound.feed_payload(event.model_dump(by_alias=True)))
+
+        try:
+            async for event in run.events:
+                send(outbound.feed(event))
+            send(outbound.finish(await run.result, self._error_text))
+        except Exception:
+            _logger.exception("run %s: what the loop says cannot be sent", given.run_id)
+            send(outbound.fail())
+        driver.publish(driver.inbound.end())
+
     def __repr__(self) -> str:
         return f"<LoopAgent {self._loop!r}>"
-
-
-async def _pass_on(run: Run[RunEvent], given: RunAgentInput, driver: AgentDriver) -> None:
-    """Everything the loop says, to its end; what breaks the protocol on the way ends it as an error."""
-    outbound = Outbound(given, new_id=lambda: str(uuid.uuid4()), warn=_not_for_the_client)
-
-    def send(events: Sequence[Event]) -> None:
-        for event in events:
-            driver.publish(driver.inbound.feed_payload(event.model_dump(by_alias=True)))
-
-    try:
-        async for event in run.events:
-            send(outbound.feed(event))
-        send(outbound.finish(await run.result))
-    except Exception:
-        _logger.exception("run %s: what the loop says cannot be sent", given.run_id)
-        send(outbound.fail())
-    driver.publish(driver.inbound.end())
 
 
 def _not_for_the_client(record: WarningRecord) -> None:

@@ -27,7 +27,7 @@ def agent_named(name: str) -> Agent:
     if callable(getattr(found, "start", None)):
         return found
     if callable(getattr(found, "run", None)):
-        return LoopAgent(found)
+        return LoopAgent(found, error_text=lambda outcome: outcome.error)  # whoever runs it may know what went wrong
     raise UsageError(f"{name!r} is a {type(found).__name__}; it takes a Loop, or an agent with a method start().")
 
 
