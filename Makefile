@@ -1,4 +1,4 @@
-# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+# Each target does its own set-up on a fresh machine, `make demo`, `make chat` and `make test` among them.
 # They need Python 3.11+, make and the package registries. Node is used where it is present.
 
 PYTHON ?= python3
@@ -7,10 +7,13 @@ PY     := $(VENV)/bin/python
 PEERS  := .cache/peers
 LIVE   := .cache/live
 
-.PHONY: demo test check quick bench docs fuzz mutants matrix format lint types floors clean
+.PHONY: demo chat test check quick bench docs fuzz mutants matrix format lint types floors clean
 
 demo: $(VENV)/installed            ## run the embedded agent: no key, no network
 	@$(VENV)/bin/handrail demo
+
+chat: $(VENV)/installed            ## talk to the embedded agent
+	@$(VENV)/bin/handrail chat
 
 test: $(VENV)/installed-dev $(PEERS)/ready $(LIVE)/ready   ## every test
 	$(PY) -m pytest
@@ -55,9 +58,9 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
 
-# The demo needs the command line and nothing else, and comes up in half a minute.
+# The demo and the chat need no more than this, and come up in half a minute.
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
-	$(PY) -m pip install --quiet --editable '.[cli]'
+	$(PY) -m pip install --quiet --editable '.[chat]'
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import shlex
 import subprocess
 import sys
 from functools import cache
@@ -148,6 +149,18 @@ def test_the_first_example_is_short_and_needs_no_key() -> None:
     assert first is not None
     assert len([line for line in first[1].splitlines() if line.strip()]) < 15
     assert "KEY" not in first[1].upper()
+
+
+def test_the_agent_of_the_first_page_can_be_talked_to(tmp_path: Path) -> None:
+    """Its file saved under the name it has, and the command typed as it stands there."""
+    page = (ROOT / "docs" / "start.md").read_text()
+    (file,) = (block for block in BLOCK.findall(page) if block.startswith("# agent.py\n"))
+    (tmp_path / "agent.py").write_text(file)
+    (typed,) = re.findall(r"^handrail (chat .* --once .*)$", page, re.MULTILINE)
+    command = [sys.executable, "-m", "handrail", *shlex.split(typed)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Take an umbrella." in done.stdout
 
 
 def test_every_guarantee_and_every_question_names_its_test() -> None:
