@@ -26,7 +26,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0
 """Seconds within which a process says what it has to say."""
 
-ROLES = {"server": "tests.faults.agent_server", "client": "tests.faults.killed_client"}
+ROLES = {
+    "server": "tests.faults.agent_server",
+    "command": "tests.faults.served_by_command",
+    "client": "tests.faults.killed_client",
+}
 """Modules with a function `play(**options)`, and `warm()`, which loads before any fork what it would load in each."""
 
 

@@ -39,6 +39,15 @@ def _in_head(message: bytes) -> Iterator[tuple[str, int]]:
     yield "behind the head", end + 4
 
 
+_SIGNS = (
+    ("a frame's field", b"data:", 2),
+    ("a frame's data", b"data:", 6),
+    ("a frame's type", b'"type":"', 10),
+    ("a frame's id", b'Id":"', 8),
+)
+"""What marks a place in a frame, and how far behind the mark it is."""
+
+
 def _in_body(message: bytes) -> Iterator[tuple[str, int]]:
     at = message.index(b"\r\n\r\n") + 4
     if b"chunked" not in message[:at].lower():
@@ -51,10 +60,9 @@ def _in_body(message: bytes) -> Iterator[tuple[str, int]]:
         yield "a chunk's size", at + 1
         yield "behind a chunk's size", data - 1
         yield "before a frame", data
-        yield "a frame's number", message.find(b"\n", data, end) - 1
-        yield "a frame's field", message.find(b"data:", data, end) + 2
-        yield "a frame's type", message.find(b'"type":"', data, end) + 10
-        yield "a frame's id", message.find(b'Id":"', data, end) + 8
+        for what, sign, behind in _SIGNS:
+            if (found := message.find(sign, data, end)) >= 0:
+                yield what, found + behind
         yield "the middle of a frame", (data + end) // 2
         yield "the last of a frame", end - 3
         yield "the end of a frame", end - 2

@@ -32,10 +32,11 @@ async def test_the_client_is_killed(
     assert len(points) > 10
     for point in points if FACTOR > 1 else points[anyio_backend == "trio" :: 2]:
         file = tmp_path / f"{point['number']}.json"
-        client = killed(forker, url, scenario, file, point)
-        slowest["server's run cancelled"] = max(
-            slowest["server's run cancelled"], until_the_runs_are_over(server, file.stem, time.monotonic())
-        )
+        client = stopped(forker, url, scenario, file, point)
+        killed_at = time.monotonic()
+        client.kill()
+        took = until_the_runs_are_over(server, file.stem, killed_at)
+        slowest["server's run cancelled"] = max(slowest["server's run cancelled"], took)
         kept = json.loads(file.read_text())
         async with talking(url, kept) as watched:
             assert watched.session.thread_id == file.stem
@@ -62,12 +63,11 @@ def points_of(forker: Forker, url: str, scenario: str, folder: Path) -> list[dic
     ]
 
 
-def killed(forker: Forker, url: str, scenario: str, file: Path, point: dict[str, Any]) -> Child:
-    """A client that was killed at a point, while its server had no more than the next event for it."""
+def stopped(forker: Forker, url: str, scenario: str, file: Path, point: dict[str, Any]) -> Child:
+    """A client that stands still at a point, and whose server has no more than the next event for it."""
     options = {"url": url, "scenario": scenario, "file": str(file)}
     client = forker.start("client", **options, stop_at=point["number"], hold=point["events"] + 1)
     client.wait("point", number=point["number"])
-    client.kill()
     return client
 
 

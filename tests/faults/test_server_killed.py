@@ -75,3 +75,23 @@ def ended_well(watched: Talk, state: RunState) -> None:
     else:
         assert isinstance(state, Failed)
         assert (state.code, state.kind) == ("CLIENT_ERROR", "transport")
+
+
+async def test_the_command_is_killed(forker: Forker, survived: Counter[str]) -> None:
+    """S-14, P-71: `handrail serve`, in the middle of an answer; the same command at the same port goes on."""
+    server = forker.start("command")
+    port = server.wait("up")["port"]
+    async with talking(f"http://127.0.0.1:{port}/") as watched:
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as group:
+                group.start_soon(watched.session.send, "slow")
+                await until(lambda: watched.events == 4, "never came", 20)
+                await anyio.to_thread.run_sync(server.kill)
+        ended_well(watched, watched.session.transcript.run)
+        server = forker.start("command", port=port)
+        await anyio.to_thread.run_sync(server.wait, "up")
+        await go_on(watched.session)
+        nothing_twice(watched, "slow")
+        assert watched.problems() == []
+    server.kill()
+    survived["servers killed"] += 1
