@@ -22,7 +22,7 @@ from ag_ui.core import Event, RunAgentInput, RunFinishedEvent, TextMessageStartE
 from handrail.agui._warnings import WarningRecord
 from handrail.apps._advice import advice_for
 from handrail.apps._findings import Apart, Finding, Level, Result
-from handrail.apps._judge import judge_take
+from handrail.apps._judge_take import judge_take
 from handrail.apps._load import AnyTool
 from handrail.apps._remote import remote_agent, shown_url
 from handrail.apps._tape import RecordingTransport, Take, begin_tape, takes_of

@@ -1,4 +1,4 @@
-"""What `handrail check` found: one thing that is wrong, one request and its answer, one probe or file as a whole.
+"""What `handrail check` is to look at, and what it found: one thing, one request, one probe or file as a whole.
 
 Values only. What is not known is None, and never 0.
 """
@@ -12,11 +12,22 @@ from typing import Literal
 from handrail.agui._verdict import Verdict
 from handrail.run import Spend
 
-__all__ = ["Apart", "Finding", "Heard", "Level", "Result", "Status"]
+__all__ = ["Apart", "Finding", "Heard", "Level", "Result", "Status", "Wanted"]
 
 Apart = Literal["not-offered", "skipped"]
 Level = Literal["error", "warning"]
 Status = Literal["passed", "warned", "failed"] | Apart
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for with a URL; None or () is what was not. `timeout` is in seconds."""
+
+    message: str | None = None
+    headers: Sequence[str] = ()
+    timeout: float | None = None
+    only: Sequence[str] = ()
+    tools: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,17 @@
-"""A request and what it was answered with, judged: what is wrong, where, and the facts beside it.
+"""A stream, judged: what is wrong with it, where, and the facts beside it.
 
 The bytes go through the same stages as those of a live stream, so what is found here is what a client refuses or warns
-about. Whether they came just now or long ago makes no difference: a probe of a live agent keeps them first.
+about.
 
 A RUN_ERROR is well formed: then nothing is wrong with the stream, and the run in it failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 from uuid import uuid4
 
-import httpx
 from ag_ui.core import Event, RunErrorEvent, RunStartedEvent
 
 from handrail.agui._inbound import DEFAULT_MAX_EVENT_BYTES, Framing, Inbound
@@ -20,13 +19,10 @@ from handrail.agui._sse import EventStreamFraming
 from handrail.agui._warnings import WarningRecord
 from handrail.apps._advice import advice_for, advice_on
 from handrail.apps._findings import Finding, Heard
-from handrail.apps._tape import ReplayTransport, Take, answer_of
-from handrail.client import HttpAgent
-from handrail.client._body import read_body
 from handrail.client._spent import spent
-from handrail.errors import HttpError, RemoteDecodeError, TransportError, WireError
+from handrail.errors import RemoteDecodeError, WireError
 
-__all__ = ["judge_stream", "judge_take"]
+__all__ = ["Reading", "judge_stream"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NEEDS_HISTORY = frozenset({"result-without-call"})
@@ -38,7 +34,7 @@ def judge_stream(reads: Iterable[bytes]) -> Heard:
     pieces = iter(reads)
     start = next(pieces, b"").removeprefix(_BYTE_ORDER_MARK)
     is_lines = start.lstrip().startswith(b"{")
-    reading = _Reading(_Lines() if is_lines else EventStreamFraming(DEFAULT_MAX_EVENT_BYTES), without=_NEEDS_HISTORY)
+    reading = Reading(_Lines() if is_lines else EventStreamFraming(DEFAULT_MAX_EVENT_BYTES), without=_NEEDS_HISTORY)
     reading.feed(start)
     for piece in pieces:
         reading.feed(piece)
@@ -48,57 +44,7 @@ def judge_stream(reads: Iterable[bytes]) -> Heard:
     return reading.heard()
 
 
-async def judge_take(take: Take, run: int | None = None) -> Heard:
-    """Judge a request and its answer; `run` is its number, where there are several."""
-    asked = take.request
-    reading = _Reading(
-        EventStreamFraming(DEFAULT_MAX_EVENT_BYTES),
-        run=run,
-        thread_id=asked.thread_id,
-        run_id=asked.run_id,
-        messages=asked.messages,
-        state=asked.state,
-    )
-    failure: WireError | None = await _refusal_of(take)
-    if failure is None:
-        reads, failure = await _received(take)
-        for at, read in reads:
-            reading.feed(read, at)
-    if failure is not None:
-        reading.fail(failure)
-    elif take.was_left:
-        reading.leave()
-    else:
-        reading.end()
-    return reading.heard(status=take.status or None, run_id=asked.run_id, ended_at=take.ended_at)
-
-
-async def _refusal_of(take: Take) -> HttpError | None:
-    """Why a client does not take the answer for a stream, None where it does."""
-    client = httpx.AsyncClient(transport=ReplayTransport([take], 0), timeout=None)
-    run = HttpAgent("http://recording.invalid", client=client, idle_timeout=None).start(take.request)
-    run.on_warning(lambda record: None)
-    await run.drained
-    return cause if isinstance(cause := run.report.cause, HttpError) else None
-
-
-async def _received(take: Take) -> tuple[Sequence[tuple[float, bytes]], TransportError | None]:
-    """The reads of a take without their content encoding, and what broke them off."""
-    reads: list[bytes] = []
-    failure: TransportError | None = None
-
-    def keep(read: bytes) -> bool:
-        reads.append(read)
-        return True
-
-    try:
-        await read_body(answer_of(take), keep)
-    except TransportError as error:
-        failure = error
-    return [(at, read) for (at, _), read in zip(take.reads, reads, strict=False)], failure
-
-
-class _Reading:
+class Reading:
     """One stream being judged. `without` are codes that are not told."""
 
     def __init__(

@@ -11,6 +11,7 @@ import httpx
 from ag_ui.core import Message, RunAgentInput, UserMessage
 
 from handrail.apps._once import once, say
+from handrail.apps._remote import headers_of, is_url, remote_agent, shown_url
 from handrail.apps._tape import RecordingTransport, ReplayTransport, Take, new_tape, read_tape
 from handrail.apps.chat._command import chat
 from handrail.client import AgentSession, HttpAgent, RunParams
@@ -20,19 +21,21 @@ from handrail.transcript import RunState
 __all__ = ["play", "record", "replay"]
 
 
-def record(url: str, file: str, *, text: str | None, as_json: bool) -> int:
+def record(url: str, file: str, *, headers: Sequence[str] = (), text: str | None, as_json: bool) -> int:
     """Chat with the agent at `url`, or say `text` to it, and keep every byte of it in `file`. Returns the exit code."""
-    if not url.startswith(("http://", "https://")):
+    if not is_url(url):
         raise UsageError(f"{url!r} is no URL; what is recorded is what an agent says over HTTP.")
     if text is None and as_json:
         raise UsageError("--json goes with --once.")
+    shared = headers_of(headers)
+    remote_agent(url)  # before there is a file
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     with new_tape(file) as tape:
         transport = RecordingTransport(tape, httpx.AsyncHTTPTransport(limits=limits))
-        agent = HttpAgent(url, client=httpx.AsyncClient(transport=transport, timeout=None))
+        agent = remote_agent(url, headers=shared, client=httpx.AsyncClient(transport=transport, timeout=None))
         if text is not None:
             return once(agent, say(text), as_json=as_json)
-        return chat(agent, title=f"{url} (recording)")
+        return chat(agent, title=f"{shown_url(url)} (recording)")
 
 
 def replay(file: str, *, speed: float, as_text: bool, as_json: bool) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from handrail.apps._load import load_tools
+from handrail.apps._remote import headers_of
 from handrail.apps._watch import watch
 from handrail.errors import UsageError
 from handrail.loop import Backend, Budget, Loop
@@ -15,9 +16,17 @@ from handrail.run import Outcome
 __all__ = ["run"]
 
 
-def run(text: str, *, model: str, base_url: str | None, tools: str | None, as_json: bool) -> int:
+def run(
+    text: str,
+    *,
+    model: str,
+    base_url: str | None,
+    headers: Sequence[str] = (),
+    tools: str | None,
+    as_json: bool,
+) -> int:
     """Run `text` and show it; returns the exit code. Raises `UsageError` for what cannot be started."""
-    backend = _backend(model, base_url)
+    backend = _backend(model, base_url, headers_of(headers))
     try:
         loop = Loop(backends=[backend], tools=load_tools(tools) if tools else (), budget=Budget())
     except (TypeError, ValueError) as refusal:
@@ -25,17 +34,17 @@ def run(text: str, *, model: str, base_url: str | None, tools: str | None, as_js
     return watch(loop.run(text), as_json=as_json, hint=partial(_hint, base_url))
 
 
-def _backend(model: str, base_url: str | None) -> Backend:
+def _backend(model: str, base_url: str | None, headers: Mapping[str, str]) -> Backend:
     provider, _, name = model.partition(":")
     if not name or provider not in _PROVIDERS:
         known = ", ".join(f"{prefix}:NAME" for prefix in _PROVIDERS)
         raise UsageError(f"There is no model {model!r}; --model takes {known}.")
     if base_url and not base_url.startswith(("http://", "https://")):
         raise UsageError(f"--base-url {base_url!r} is no web address; it looks like http://localhost:11434/v1.")
-    return _PROVIDERS[provider](name, base_url)
+    return _PROVIDERS[provider](name, base_url, headers)
 
 
-def _openai(name: str, base_url: str | None) -> Backend:
+def _openai(name: str, base_url: str | None, headers: Mapping[str, str]) -> Backend:
     try:
         from handrail.backends.openai import OpenAIBackend
     except ImportError as missing:
@@ -43,10 +52,10 @@ def _openai(name: str, base_url: str | None) -> Backend:
     key = os.environ.get("OPENAI_API_KEY")
     if not key and not base_url:
         raise UsageError("There is no key. Set OPENAI_API_KEY, or name a server that needs none with --base-url.")
-    return OpenAIBackend(name, base_url=base_url, api_key=key or "none")
+    return OpenAIBackend(name, base_url=base_url, api_key=key or "none", extra_headers=headers)
 
 
-_PROVIDERS: dict[str, Callable[[str, str | None], Backend]] = {"openai": _openai}
+_PROVIDERS: dict[str, Callable[[str, str | None, Mapping[str, str]], Backend]] = {"openai": _openai}
 
 
 def _hint(base_url: str | None, outcome: Outcome) -> str | None:

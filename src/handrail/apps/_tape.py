@@ -41,7 +41,6 @@ __all__ = [
     "Take",
     "answer_of",
     "begin_tape",
-    "is_recording",
     "new_tape",
     "read_recording",
     "read_tape",
@@ -191,15 +190,6 @@ def read_recording(data: bytes, name: str) -> Sequence[Take]:
     if not takes:
         raise UsageError(f"{name!r} holds no run.")
     return takes
-
-
-def is_recording(data: bytes) -> bool:
-    """Whether it is a text of this format, of any version, and not events alone."""
-    try:
-        first: Any = json.loads(data.lstrip().partition(b"\n")[0])
-    except ValueError:
-        return False
-    return isinstance(first, dict) and "format" in first
 
 
 def takes_of(data: bytes) -> Sequence[Take]:

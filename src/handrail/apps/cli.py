@@ -30,7 +30,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=N
 Json = Annotated[bool, typer.Option("--json", help="Write JSON lines for programs.")]
 Headers = Annotated[
     list[str] | None,
-    typer.Option("--header", metavar="'NAME: VALUE'", help="A header of every request, such as a key; repeatable."),
+    typer.Option("--header", metavar="'NAME: VALUE'", help="A header for every request; may be given again."),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
@@ -57,6 +57,7 @@ def run(
     base_url: Annotated[
         str | None, typer.Option(envvar="OPENAI_BASE_URL", help="Any server that speaks the API of OpenAI.")
     ] = None,
+    header: Headers = None,
     tools: Annotated[
         str | None,
         typer.Option(metavar="MODULE", help="A Python module; what it made with @tool, or lists in `tools`."),
@@ -72,7 +73,7 @@ def run(
     def command() -> int:
         from handrail.apps._run import run
 
-        return run(text, model=model, base_url=base_url, tools=tools, as_json=as_json)
+        return run(text, model=model, base_url=base_url, headers=header or (), tools=tools, as_json=as_json)
 
     raise typer.Exit(exit_code(command, debug))
 
@@ -94,7 +95,7 @@ def check(
     targets: Annotated[
         list[str],
         typer.Argument(
-            metavar="URL|FILE...",
+            metavar="URL|FILE",
             help='An agent, or recordings: of `record`, SSE or JSON lines; "-" is standard input.',
         ),
     ],
@@ -106,7 +107,7 @@ def check(
         float | None, typer.Option(metavar="SECONDS", help="How long an answer may take; 60 if not given.")
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="PROBE", help="Make this probe and no other; repeatable.")
+        list[str] | None, typer.Option(metavar="PROBE", help="Make this probe and no other; may be given again.")
     ] = None,
     tools: Annotated[
         str | None, typer.Option(metavar="MODULE", help="Tools to offer and run in place of a harmless one.")
@@ -118,12 +119,13 @@ def check(
 
     An agent is probed: run, history, tool, interrupt, disconnect, bad-request. Questions of it are answered with no.
 
-    Exits with 0 when no error was found, warnings or not, 1 when one was, 2 when there is nothing to check. A run that
-    failed is no error when the agent says so as the protocol wants it.
+    Exits with 0 when no error was found, warnings or not, 1 when one was, 2 when there is nothing to check. A plain
+    run that failed is no error when the agent says so as the protocol wants it.
     """
 
     def command() -> int:
-        from handrail.apps._check import Wanted, check
+        from handrail.apps._check import check
+        from handrail.apps._findings import Wanted
 
         wanted = Wanted(message, tuple(header or ()), timeout, tuple(only or ()), tools)
         return check(targets, wanted, as_json=as_json)
@@ -157,6 +159,7 @@ def serve(
 @app.command()
 def chat(
     agent: Annotated[str, typer.Argument(metavar="[URL|MODULE:LOOP]", help="Whom to talk to.")] = "demo",
+    header: Headers = None,
     tools: Annotated[
         str | None, typer.Option(metavar="MODULE", help="Tools to run here, each call after your consent.")
     ] = None,
@@ -172,7 +175,7 @@ def chat(
     def command() -> int:
         from handrail.apps.chat._command import command
 
-        return command(agent, tools=tools, text=text, as_json=as_json)
+        return command(agent, headers=header or (), tools=tools, text=text, as_json=as_json)
 
     raise typer.Exit(exit_code(command, debug))
 
@@ -181,6 +184,7 @@ def chat(
 def record(
     url: Annotated[str, typer.Argument(help="Where the agent is.")],
     file: Annotated[str, typer.Argument(help="A new file for the recording.")],
+    header: Headers = None,
     text: Annotated[str | None, typer.Option("--once", metavar="TEXT", help="Say this, print the answer.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --once: the events as JSON lines.")] = False,
     debug: Debug = False,
@@ -190,7 +194,7 @@ def record(
     def command() -> int:
         from handrail.apps._replay import record
 
-        return record(url, file, text=text, as_json=as_json)
+        return record(url, file, headers=header or (), text=text, as_json=as_json)
 
     raise typer.Exit(exit_code(command, debug))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from handrail.apps._load import AnyTool
 from handrail.apps._once import once, say
+from handrail.apps._remote import headers_of
 from handrail.apps._visible import one_line
 from handrail.apps.chat._target import agent_named, tools_with_consent
 from handrail.client import Agent, AgentSession
@@ -24,9 +25,9 @@ __all__ = ["chat", "command"]
 _CLOSING_GRACE = 0.5  # seconds; closing a connection takes a moment, a stuck tool takes for ever
 
 
-def command(name: str, *, tools: str | None, text: str | None, as_json: bool) -> int:
+def command(name: str, *, headers: Sequence[str] = (), tools: str | None, text: str | None, as_json: bool) -> int:
     """What `handrail chat` does. Raises `UsageError` for what cannot be started."""
-    agent = agent_named(name)
+    agent = agent_named(name, headers_of(headers))
     if text is not None:
         if tools is not None:
             raise UsageError("--once runs no --tools: there is nobody to consent.")

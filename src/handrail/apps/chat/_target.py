@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from handrail.apps._load import AnyTool, load, load_tools
+from handrail.apps._remote import is_url, remote_agent
 from handrail.client import Agent, LoopAgent
 from handrail.errors import UsageError
 from handrail.tools import Tool
@@ -13,14 +14,19 @@ from handrail.tools import Tool
 __all__ = ["agent_named", "tools_with_consent"]
 
 
-def agent_named(name: str) -> Agent:
-    """The agent called `name`: a URL, `module:loop` (a `Loop` or an agent), or "demo". Raises `UsageError`."""
+def agent_named(name: str, headers: Mapping[str, str] | None = None) -> Agent:
+    """The agent called `name`: a URL, `module:loop` (a `Loop` or an agent), or "demo". Raises `UsageError`.
+
+    `headers` go with every request to a URL.
+    """
+    if is_url(name):
+        return remote_agent(name, headers=headers)
+    if headers:
+        raise UsageError(f"--header goes with a URL, which {name!r} is not.")
     if name == "demo":
         from handrail.apps.chat._demo import demo_loop
 
         return LoopAgent(demo_loop())
-    if name.startswith(("http://", "https://")):
-        return _remote(name)
     if ":" not in name:
         raise UsageError(f"{name!r} is no agent; give a URL, module:loop, or demo.")
     found = load(name)
@@ -29,17 +35,6 @@ def agent_named(name: str) -> Agent:
     if callable(getattr(found, "run", None)):
         return LoopAgent(found, error_text=lambda outcome: outcome.error)  # whoever runs it may know what went wrong
     raise UsageError(f"{name!r} is a {type(found).__name__}; it takes a Loop, or an agent with a method start().")
-
-
-def _remote(url: str) -> Agent:
-    try:
-        from handrail.client import HttpAgent
-    except ImportError as missing:
-        raise UsageError(f"{missing}.") from missing
-    try:
-        return HttpAgent(url)
-    except Exception as refusal:  # httpx has its own class for a URL that it cannot read
-        raise UsageError(f"{url!r} is no URL of an agent: {refusal}") from refusal
 
 
 def tools_with_consent(module: str) -> Sequence[Tool]:
