@@ -7,7 +7,7 @@ PY     := $(VENV)/bin/python
 PEERS  := .cache/peers
 LIVE   := .cache/live
 
-.PHONY: demo chat test check quick bench docs fuzz mutants matrix format lint types floors clean
+.PHONY: demo chat test check quick bench docs fuzz mutants soak matrix format lint types floors clean
 
 demo: $(VENV)/installed            ## run the embedded agent: no key, no network
 	@$(VENV)/bin/handrail demo
@@ -49,6 +49,9 @@ fuzz: $(VENV)/installed-dev        ## the property tests, LONGER times as long a
 SAMPLE ?= 12
 mutants: $(VENV)/installed-dev     ## break the rules one thing at a time, and see whether a test notices
 	$(PY) -m tests.mutation --sample $(SAMPLE) --record
+
+soak: $(VENV)/installed-dev        ## 20,000 runs and 2,000 sessions, and what is left of them; eight minutes
+	$(PY) -m tests.endurance
 
 matrix: $(VENV)/installed-matrix   ## a sample of the tests on every Python, event loop and range of versions; WHOLE=1: all
 	$(PY) -m tests.matrix $(if $(WHOLE),--whole)
