@@ -39,7 +39,7 @@ def stream_of(messages: int) -> AgentStream:
     before = [said(f"u{number}", "hi") for number in range(messages)]
     ledger = Ledger("t", before, {str(key): key for key in range(messages)}, warn=warned.append, new_id=lambda: "id")
     asked = RunAgentInput(thread_id="t", run_id="r1", messages=[])
-    stream = AgentStream(ledger, Request(asked, (), (), None), fails_late=False)
+    stream = AgentStream(ledger, Request(asked.run_id, asked, (), (), None), fails_late=False)
     stream.take(rs("r1"))
     return stream
 

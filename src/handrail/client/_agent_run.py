@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, get_args
 import anyio
 from ag_ui.core import Event, Message, RunAgentInput, RunErrorEvent, RunFinishedEvent, RunStartedEvent, TokenUsage
 
+from handrail.agui._copies import copied, hands_out_copies
 from handrail.agui._history import stopped_answer
 from handrail.agui._inbound import DEFAULT_MAX_EVENT_BYTES, Inbound
 from handrail.agui._input import encode_input, outgoing_input
@@ -28,7 +29,7 @@ from handrail.agui._warnings import WarningRecord, WarningSink
 from handrail.client._spent import spent
 from handrail.client._warning_log import WarningLog
 from handrail.errors import NotSettled, TransportError, WireError
-from handrail.run import Run, RunDriver
+from handrail.run import EventStream, Run, RunDriver
 from handrail.run import Verdict as RunVerdict
 from handrail.run._hosting import host
 
@@ -40,6 +41,7 @@ _logger = logging.getLogger("handrail.agui")
 _LIFE_OF_A_RUN = frozenset[type]({RunStartedEvent, RunFinishedEvent, RunErrorEvent})
 
 
+@hands_out_copies("result", "state", "messages", "usage")
 @dataclass(frozen=True, slots=True)
 class AgentReport:
     """How the last run on an agent's stream ended, in the agent's words and in ours (P-3).
@@ -72,6 +74,12 @@ class AgentRun(Run[Event]):
 
     _report: AgentReport | None
     _warnings: WarningLog
+
+    @property
+    def events(self) -> EventStream[Event]:
+        """Everything the agent said, in one order, for any number of readers; each gets copies of the events."""
+        core = self._core
+        return EventStream(core.log, core.place, shown=copied)
 
     @property
     def report(self) -> AgentReport:
@@ -216,15 +224,16 @@ class AgentDriver(RunDriver[Event]):
             self.inbound.cancel()
         self._warnings.tell()
         verdict, fold = self._verdict(), self.inbound.fold
+        repair = () if verdict.outcome == "completed" else (stopped_answer(_new_id),)
         self.run._report = self._report(verdict)  # pyright: ignore[reportPrivateUsage]
         return super().finish(
             None,
             outcome=verdict.outcome,
             final=fold.final,
-            messages=fold.history() if verdict.outcome == "completed" else fold.history(stopped_answer(_new_id)),
+            messages=copied(fold.history(*repair)),
             error=verdict.message,
             reason=verdict.reason,
-            interrupts=verdict.interrupts,
+            interrupts=copied(verdict.interrupts),
             spent=spent(verdict.usage, time.monotonic() - self._started_at),
         )
 

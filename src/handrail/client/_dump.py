@@ -56,7 +56,7 @@ _messages: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
 _interrupts: TypeAdapter[list[Interrupt]] = TypeAdapter(list[Interrupt])
 _entries: TypeAdapter[list[ResumeEntry]] = TypeAdapter(list[ResumeEntry])
 _tool_messages: TypeAdapter[list[ToolMessage]] = TypeAdapter(list[ToolMessage])
-_content: TypeAdapter[Any] = TypeAdapter(tuple[ContentPart, ...])
+_content: TypeAdapter[list[ContentPart]] = TypeAdapter(list[ContentPart])
 
 
 # -- to data -----------------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def read_dump(data: Mapping[str, Any]) -> Kept:
     if found != FORMAT or type(version) is not int or not 1 <= version <= VERSION:
         words = f"this reads {FORMAT!r} up to version {VERSION}"
         raise ValueError(f"{words}, and the data is {found!r}, version {version!r}")
-    read = _Reader(data)
+    read = _Reader(copy_json(dict(data)))
     denied = read.get("denied", list[str])
     reasons = read.get("reasons", dict[str, str], {})
     return Kept(
@@ -277,7 +277,7 @@ class _Reader:
             if field.init and field.name in made:
                 given[field.name] = made[field.name](self)
             elif field.init and field.name in self._data:
-                given[field.name] = copy_json(self.get(field.name, hints[field.name]))
+                given[field.name] = self.get(field.name, hints[field.name])
         try:
             return kind(**given)
         except TypeError as error:
@@ -302,7 +302,7 @@ def _transcript_of(read: _Reader) -> Transcript:
             for message in data.each("messages")
         ),
         run=_state_of(data.inner("run")),
-        state=copy_json(read.get("state", Any)),
+        state=read.get("state", Any),
         steps=tuple(data.get("steps", list[str])),
     )
 

@@ -11,7 +11,7 @@ exception: that cancels what is left instead of waiting for it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,9 @@ from ag_ui.core import (
 )
 
 from handrail.agui._approvals import Ask
+from handrail.agui._copies import copied
 from handrail.agui._warnings import WarningRecord, WarningSink
+from handrail.client._agent_run import AgentRun
 from handrail.client._client_tools import ToolRound
 from handrail.client._ledger import Ledger
 from handrail.client._observe import Observers
@@ -39,6 +41,7 @@ from handrail.errors import TruncatedError
 from handrail.run import Outcome, Run, RunScope, Settled
 from handrail.run._hosting import LOOP_CLOSED
 from handrail.run._loops import Home, cancelled_class, current_home, is_cancelled_from_outside
+from handrail.run._run import log_of
 from handrail.run._scope import current_scope
 from handrail.run._settled import settle
 from handrail.tools import Tool
@@ -234,7 +237,7 @@ class Exchange:
         if hear is not None:
             stream.hears_warnings = True
             hear(self._pass_on)
-        events = aiter(run.events)
+        events = aiter(_events_of(run))
         while stream.verdict is None:
             with anyio.CancelScope() as reading:
                 async for event in events:
@@ -325,6 +328,22 @@ class Exchange:
 
     def _warn(self, code: str, message: str) -> None:
         self._setting.warn(WarningRecord(code, message))
+
+
+def _events_of(run: Run[Event]) -> AsyncIterable[Event]:
+    """The events of a run as the books may keep them: nobody else may hold what they stand on.
+
+    A run of ours gives everybody else copies. What another agent's run publishes is anybody's.
+    """
+    return log_of(run) if isinstance(run, AgentRun) else _Copies(aiter(run.events))
+
+
+class _Copies(AsyncIterator[Event]):
+    def __init__(self, events: AsyncIterator[Event]) -> None:
+        self._events = events
+
+    async def __anext__(self) -> Event:
+        return copied(await anext(self._events))
 
 
 def _failure(outcome: Outcome, run: Run[Event]) -> Failed:

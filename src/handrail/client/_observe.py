@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from ag_ui.core import Event
 
+from handrail.agui._copies import copied
 from handrail.agui._warnings import WarningRecord, WarningSink
 from handrail.run._loops import cancelled_class
 from handrail.run._waiters import Waiters
@@ -72,9 +73,9 @@ class Observers:
             self._call(callback, transcript)
 
     def tell(self, event: Event) -> None:
-        """Tell of an event that was folded."""
+        """Tell of an event that was folded: each callback by a copy, since the history stands on the event."""
         for callback in tuple(self._of_events.values()) if self._of_events else ():
-            self._call(callback, event)
+            self._call(callback, copied(event))
 
     def subscribe(self, callback: Callable[[Transcript], object]) -> Callable[[], None]:
         return _subscribed(self._of_transcripts, callback, "subscribe")

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from ag_ui.core import Interrupt, ResumeEntry
 
+from handrail.agui._copies import copied
 from handrail.agui._interrupts import Answer, decide, entries_for
 from handrail.errors import InterruptedThreadError, ResumeError
 
@@ -69,7 +70,7 @@ class Questions:
 
     def entries(self, given: Sequence[Answer | ResumeEntry], now: datetime, validate: bool) -> tuple[ResumeEntry, ...]:
         """The entries that answer every pending question; raises as `entries_for` does, and changes nothing."""
-        entries = entries_for(given, self.pending, now=now, validate=validate)
+        entries = copied(entries_for(given, self.pending, now=now, validate=validate))
         if any(map(is_legacy, self.pending)):
             _refuse_what_a_command_cannot_say(entries)
         return entries

@@ -23,16 +23,13 @@ __all__ = ["Request", "build", "declared"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is handed to the agent, and what it means for the books: `made` answers, `carried` entries, a `turn`."""
+    """What it means for the books: `made` answers, `carried` entries, a `turn`; the `input` is the agent's own."""
 
+    run_id: str
     input: RunAgentInput
     made: tuple[ToolMessage, ...]
     carried: tuple[ResumeEntry, ...]
     turn: UserMessage | None
-
-    @property
-    def run_id(self) -> str:
-        return self.input.run_id
 
 
 def build(
@@ -65,7 +62,7 @@ def build(
     outgoing = outgoing_input(present, warn)
     encode_input(outgoing)
     given = RunAgentInput.model_validate(outgoing)
-    return Request(given, made, carried, turn)
+    return Request(run_id, given, made, carried, turn)
 
 
 def declared(given: Sequence[Tool], tools: Sequence[LocalTool]) -> list[Tool]:

@@ -48,17 +48,21 @@ class Log(Generic[E]):
         """Whether there is something to tell a reader at `index`: an event, or the end."""
         return len(self.items) > index or self.is_over(index)
 
+    def __aiter__(self) -> AsyncIterator[E]:
+        return _AsyncReader(self, 0)
+
     def is_over(self, index: int) -> bool:
         end = self.end
         return end is not None and index >= end
 
 
 class _AsyncReader(Generic[E]):
-    __slots__ = ("_log", "_next")
+    __slots__ = ("_log", "_next", "_shown")
 
-    def __init__(self, log: Log[E], start: int) -> None:
+    def __init__(self, log: Log[E], start: int, shown: Callable[[E], E] | None = None) -> None:
         self._log = log
         self._next = start
+        self._shown = shown
 
     def __aiter__(self) -> AsyncIterator[E]:
         return self
@@ -76,16 +80,18 @@ class _AsyncReader(Generic[E]):
             if log.end is not None and index >= log.end:
                 raise StopAsyncIteration
         self._next = index + 1
-        return items[index]
+        event = items[index]
+        return event if self._shown is None else self._shown(event)
 
 
 class _BlockingReader(Generic[E]):
-    __slots__ = ("_log", "_next", "_place", "_stopped")
+    __slots__ = ("_log", "_next", "_place", "_shown", "_stopped")
 
-    def __init__(self, log: Log[E], start: int, place: Place) -> None:
+    def __init__(self, log: Log[E], start: int, place: Place, shown: Callable[[E], E] | None) -> None:
         self._log = log
         self._next = start
         self._place = place
+        self._shown = shown
         self._stopped = False
 
     def __iter__(self) -> Iterator[E]:
@@ -105,7 +111,8 @@ class _BlockingReader(Generic[E]):
             if self._stopped or log.is_over(index):
                 raise StopIteration
         self._next = index + 1
-        return log.items[index]
+        event = log.items[index]
+        return event if self._shown is None else self._shown(event)
 
     def stop(self) -> None:
         self._stopped = True
@@ -148,19 +155,22 @@ class EventStream(Generic[E_co]):
     reader lives (R-52).
     """
 
-    __slots__ = ("_log", "_place", "_start")
+    __slots__ = ("_log", "_place", "_shown", "_start")
 
-    def __init__(self, log: Log[E_co], place: Place, start: int = 0) -> None:
+    def __init__(
+        self, log: Log[E_co], place: Place, start: int = 0, *, shown: Callable[[Any], E_co] | None = None
+    ) -> None:
         self._log = log
         self._place = place
         self._start = start
+        self._shown = shown  # what each reader is given of an event, where that is not the event itself
 
     def __aiter__(self) -> AsyncIterator[E_co]:
-        return _AsyncReader(self._log, self._start)
+        return _AsyncReader(self._log, self._start, self._shown)
 
     def __iter__(self) -> Iterator[E_co]:
         """Read in a thread. Where it would block the loop that drives the run it raises `UsageError` instead."""
-        return _BlockingReader(self._log, self._start, self._place)
+        return _BlockingReader(self._log, self._start, self._place, self._shown)
 
     def after(self, seq: int) -> EventStream[E_co]:
         """The events behind number `seq`, for a reader that has seen it; -1 is everything.
@@ -169,11 +179,12 @@ class EventStream(Generic[E_co]):
         """
         if seq < -1:
             raise ValueError(f"after({seq}): events are numbered from 0; after(-1) is everything")
-        return EventStream(self._log, self._place, seq + 1)
+        return EventStream(self._log, self._place, seq + 1, shown=self._shown)
 
     def so_far(self) -> tuple[E_co, ...]:
         """What has been accepted until now, without waiting."""
-        return tuple(self._log.items[self._start :])
+        events = self._log.items[self._start :]
+        return tuple(events if self._shown is None else map(self._shown, events))
 
     def subscribe(self, callback: Callable[[E_co], object]) -> Callable[[], None]:
         """Have a plain function called with every event, in order, one call at a time, on a thread of its own.
@@ -187,7 +198,8 @@ class EventStream(Generic[E_co]):
         call: Any = getattr(callback, "__call__", None)  # noqa: B004  # an object with an async __call__ counts too
         if inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(call):
             raise TypeError("subscribe() calls plain functions; in a task use `async for event in run.events`")
-        subscription = _Subscription(_BlockingReader(self._log, self._start, self._place), callback)
+        reader = _BlockingReader(self._log, self._start, self._place, self._shown)
+        subscription = _Subscription(reader, callback)
         threading.Thread(target=subscription.deliver, name="handrail subscriber", daemon=True).start()
         return subscription.end
 

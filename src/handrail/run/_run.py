@@ -15,12 +15,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from handrail.errors import UsageError
 from handrail.run._core import Core, Section, traits_of
-from handrail.run._log import EventStream
+from handrail.run._log import EventStream, Log
 from handrail.run._loops import Home, current_home
 from handrail.run._outcome import REASONS, VERDICTS, Outcome, Verdict
 from handrail.run._settled import Settled
 
-__all__ = ["Run", "RunDriver", "check_hook"]
+__all__ = ["Run", "RunDriver", "check_hook", "log_of"]
 
 E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
@@ -99,6 +99,11 @@ class Run(Generic[E_co]):
         core = self._core
         drained = "drained" if core.drained.is_set else "not drained"
         return f"<{type(self).__name__} {core.id} {self.status}, {len(core.log.items)} events, {drained}>"
+
+
+def log_of(run: Run[E]) -> Log[E]:
+    """The log itself, for readers of this package: the very events, which they do not change; iterated or looked at."""
+    return run._core.log  # pyright: ignore[reportPrivateUsage]  # the one door to it
 
 
 def check_hook(name: str, hook: object) -> None:

@@ -20,6 +20,7 @@ from handrail.agui._ending import internal_error
 from handrail.agui._outbound import ErrorText, Outbound
 from handrail.events import RunEvent
 from handrail.run import Run
+from handrail.run._run import log_of
 from handrail.run._waiters import Waiters
 
 __all__ = ["Tape"]
@@ -55,7 +56,7 @@ class Tape:
     @property
     def waiters(self) -> Waiters:
         """Where a waker is found when the run has something to say, or has begun."""
-        return self._unstarted if self._run is None else self._run._core.log.waiters  # pyright: ignore[reportPrivateUsage]  # a reader that is no task, and so cannot iterate
+        return self._unstarted if self._run is None else log_of(self._run).waiters
 
     def frames(self, start: int) -> tuple[bytes, int, bool]:
         """Frames from number `start` on that are ready, in one piece; the number behind them; whether more are."""
@@ -82,7 +83,7 @@ class Tape:
         run, out = self._run, self._out
         if run is None or out is None:
             return False
-        log = run._core.log  # pyright: ignore[reportPrivateUsage]
+        log = log_of(run)
         try:
             for event in log.items[self._read : self._read + _MOST_AT_ONCE]:
                 self._read += 1

@@ -70,9 +70,9 @@ def _content(value: Any) -> ToolContent:
     if value is None:
         return ""
     if isinstance(value, _PARTS):
-        return [value]
+        return [value.model_copy(deep=True)]
     if _is_parts(value):
-        return list(value)
+        return [part.model_copy(deep=True) for part in value]
     if isinstance(value, str) and not isinstance(value, Enum):
         return value
     return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))

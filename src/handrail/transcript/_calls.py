@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from ag_ui.core import Interrupt, ToolCallArgsEvent, ToolCallResultEvent, ToolCallStartEvent, ToolMessage
 
+from handrail.agui._copies import copied
 from handrail.transcript._model import CallStatus, ToolCallPart, changed
 from handrail.transcript._page import Page
 from handrail.transcript._restore import parse, result_of
@@ -77,7 +78,7 @@ class Calls:
         elif not known.arguments_complete and known.result is None:
             self._reopen(changed(known, arguments="", error=None, _growing=None), event.tool_call_name)
         else:
-            self._replays[event.tool_call_id] = _Replay(event)
+            self._replays[event.tool_call_id] = _Replay(copied(event))
 
     def grow(self, event: ToolCallArgsEvent) -> None:
         if not event.delta:
@@ -142,7 +143,7 @@ class Calls:
         call_id = event.tool_call_id
         replay = self._replays.get(call_id)
         if replay is not None and isinstance(event, ToolCallResultEvent):
-            replay.answers.append((event, error))
+            replay.answers.append((copied(event), error))
             return
         part = self._page.call(call_id)
         if part is None:

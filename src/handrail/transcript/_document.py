@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from handrail.agui._copies import copied
 from handrail.agui._patch import Document as LiveDocument
 from handrail.agui._values import copy_json, json_equal
 
@@ -76,5 +77,5 @@ class Document:
         count, value = self._log.read
         if count and count == len(self._log.patches):
             self._log = _Log(value)
-        self._log.patches.append(operations)
+        self._log.patches.append(copied(list(operations)))
         self.version = Version(self._log)

@@ -1,10 +1,14 @@
 """What a screen shows, as frozen values.
 
 A transcript is published after every event, so making one must not cost what it holds. What is dear (the text of a
-part, the parts of a message, the messages, the state) is therefore made when it is read for the first time, from a
-source that successive values share (`_vector`, `_text`, `_document`). In memory such a field is a slot that was left
-empty: Python asks `__getattr__` for it, which fills it. To a reader these are ordinary dataclasses with ordinary
-fields; the functions at the end, which make the next value of one, are the only ones that know of the sources.
+part, the parts of a message, the messages) is therefore made when it is read for the first time, from a source that
+successive values share (`_vector`, `_text`). In memory such a field is a slot that was left empty: Python asks
+`__getattr__` for it, which fills it. To a reader these are ordinary dataclasses with ordinary fields; the functions at
+the end, which make the next value of one, are the only ones that know of the sources.
+
+What can be changed although the value that holds it is frozen (JSON, and models of the wire) is given as a copy, at
+each reading: nobody who looks at a screen writes on it. For the state, and what an activity shows, the field holds a
+version of a document (`_document`), which is read then.
 """
 
 # pyright: reportPrivateUsage=false
@@ -18,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from ag_ui.core import ContentPart
 
+from handrail.agui._copies import copied, hands_out_copies
 from handrail.transcript._document import Version
 from handrail.transcript._run_state import Idle, RunState
 from handrail.transcript._text import GrowingText
@@ -97,6 +102,10 @@ def changed(value: V, **changes: Any) -> V:
     return new
 
 
+def _read(kept: Any) -> Any:
+    return kept.read() if isinstance(kept, Version) else copied(kept)
+
+
 # -- parts and messages ------------------------------------------------------------------------------------------------
 
 
@@ -127,6 +136,7 @@ class ReasoningPart(_MadeWhenRead):
     _makes: ClassVar = {"text": lambda part: str(part._growing)}
 
 
+@hands_out_copies("parsed_arguments", "result")
 @dataclass(frozen=True, slots=True)
 class ToolCallPart(_MadeWhenRead):
     """A tool call, its arguments as they arrive, and its result.
@@ -158,8 +168,9 @@ class ToolCallPart(_MadeWhenRead):
         return self.status == "streaming_arguments"
 
 
+@hands_out_copies("content", read=_read)
 @dataclass(frozen=True, slots=True)
-class ActivityPart(_MadeWhenRead):
+class ActivityPart:
     """Something the agent shows beside the conversation; its content is opaque and never goes back to it."""
 
     id: str
@@ -167,8 +178,6 @@ class ActivityPart(_MadeWhenRead):
     activity_type: str
     content: dict[str, Any] = field(default_factory=dict[str, Any])
     subagent_run_id: str | None = None
-    _version: Any = field(default=None, init=False, repr=False, compare=False)
-    _makes: ClassVar = {"content": lambda part: part._version.read()}
     streaming: ClassVar[bool] = False
 
 
@@ -219,6 +228,7 @@ class TranscriptMessage(_MadeWhenRead):
         return any(part.streaming for part in self.parts)
 
 
+@hands_out_copies("state", read=_read)
 @dataclass(frozen=True, slots=True)
 class Transcript(_MadeWhenRead):
     """All that a screen shows of one thread, at one moment.
@@ -233,11 +243,7 @@ class Transcript(_MadeWhenRead):
     steps: tuple[str, ...] = ()
     version: int = field(default=0, compare=False)
     _vector: Any = field(default=None, init=False, repr=False, compare=False)
-    _version: Any = field(default=None, init=False, repr=False, compare=False)
-    _makes: ClassVar = {
-        "messages": lambda transcript: tuple(transcript._vector),
-        "state": lambda transcript: transcript._version.read(),
-    }
+    _makes: ClassVar = {"messages": lambda transcript: tuple(transcript._vector)}
 
     @property
     def text(self) -> str:
@@ -250,7 +256,7 @@ _SOURCES: dict[type, dict[str, str]] = {
     TextPart: {"text": "_growing"},
     ReasoningPart: {"text": "_growing"},
     ToolCallPart: {"arguments": "_growing"},
-    ActivityPart: {"content": "_version"},
+    ActivityPart: {},
     FilePart: {},
     TranscriptMessage: {"parts": "_vector"},
 }
@@ -258,6 +264,7 @@ _SOURCES: dict[type, dict[str, str]] = {
 
 def _copier(kind: Any, name: str) -> tuple[Callable[[Any, Any], None], Callable[[Any], Any]]:
     slot = getattr(kind, name)
+    slot = getattr(slot, "slot", slot)  # behind what hands out copies
     return slot.__set__, slot.__get__
 
 
@@ -269,6 +276,9 @@ _COPIERS: dict[type, tuple[Any, Any]] = {
     )
     for kind, sources in _SOURCES.items()
 }
+
+
+_, _state_of = _copier(Transcript, "state")
 
 
 # -- the next value, made from what the last one shares ----------------------------------------------------------------
@@ -312,14 +322,14 @@ def with_parts(message: TranscriptMessage, parts: Iterable[Part]) -> TranscriptM
 
 def with_version(part: ActivityPart, version: Version, activity_type: str) -> ActivityPart:
     """The activity with other content, to be read when somebody asks."""
-    return changed(part, _version=version, activity_type=activity_type)
+    return changed(part, content=version, activity_type=activity_type)
 
 
 def published(
     last: Transcript, messages: Iterable[TranscriptMessage], run: RunState, state: Version, steps: tuple[str, ...]
 ) -> Transcript:
     """The transcript that follows `last`, or `last` itself if nothing changed."""
-    same = last._vector is messages and last._version is state
+    same = last._vector is messages and _state_of(last) is state
     if same and last.run is run and last.steps == steps:
         return last
     new = object.__new__(Transcript)
@@ -327,5 +337,5 @@ def published(
     _set(new, "steps", steps)
     _set(new, "version", last.version + 1)
     _set(new, "_vector", messages)
-    _set(new, "_version", state)
+    _set(new, "state", state)
     return new

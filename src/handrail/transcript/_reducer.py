@@ -44,6 +44,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
+from handrail.agui._copies import copied
 from handrail.agui._warnings import WarningRecord, WarningSink
 from handrail.errors import PatchError
 from handrail.transcript._calls import Calls
@@ -75,7 +76,7 @@ def verdict_of(event: RunFinishedEvent | RunErrorEvent) -> Finished | Failed:
     kind = "success" if outcome is None else outcome.type
     interrupts = tuple(outcome.interrupts) if isinstance(outcome, RunFinishedInterruptOutcome) else ()
     result = event.result if kind == "success" else None
-    return Finished(event.thread_id, event.run_id, kind, result, interrupts)
+    return Finished(event.thread_id, event.run_id, kind, copied(result), copied(interrupts))
 
 
 class TranscriptReducer:

@@ -20,6 +20,7 @@ from ag_ui.core import (
 )
 from ag_ui.core import TextPart as WireText
 
+from handrail.agui._copies import copied
 from handrail.agui._text import mend
 from handrail.transcript._model import ActivityPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart
 
@@ -45,7 +46,11 @@ def parts_of(message: Message) -> list[Part]:
                 )
             ]
         case ActivityMessage():
-            return [ActivityPart(f"activity:{message.id}", message.id, message.activity_type, message.content, owner)]
+            return [
+                ActivityPart(
+                    f"activity:{message.id}", message.id, message.activity_type, copied(message.content), owner
+                )
+            ]
         case AssistantMessage():
             if not message.content and message.tool_calls:
                 return []
@@ -93,7 +98,7 @@ def call_of(call: ToolCall, message: AssistantMessage) -> ToolCallPart:
 
 def result_of(content: str | Sequence[ContentPart]) -> str | tuple[ContentPart, ...]:
     """What a tool gave, as a value that nobody changes."""
-    return mend(content) if isinstance(content, str) else tuple(content)
+    return mend(content) if isinstance(content, str) else tuple(copied(part) for part in content)
 
 
 def content_of(parts: Iterable[Part]) -> Content:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from ag_ui.core import Interrupt
 
+from handrail.agui._copies import hands_out_copies
 from handrail.agui._verdict import CANCELLED_CODE, CLIENT_ERROR_CODE
 from handrail.errors import WireError
 
@@ -43,6 +44,7 @@ class Running:
     ok: ClassVar[bool] = False
 
 
+@hands_out_copies("result", "interrupts")
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The agent said that its run is over, and how.
