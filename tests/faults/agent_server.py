@@ -119,7 +119,8 @@ class Agent:
         """The scenario that is the first word of the last turn or, once its calls are answered, the end of it."""
         say(what="asked", thread=given.thread_id, run=given.run_id)
         visit = _visit.get()
-        visit.thread_id, visit.hold = given.thread_id, (given.forwarded_props or {}).get("hold")
+        props: Any = given.forwarded_props or {}
+        visit.thread_id, visit.hold = given.thread_id, props.get("hold")
         turn = max(index for index, message in enumerate(given.messages) if isinstance(message, UserMessage))
         results = [message.content for message in given.messages[turn:] if isinstance(message, ToolMessage)]
         first_word = str(given.messages[turn].content).partition(" ")[0]
@@ -145,7 +146,7 @@ class Agent:
 
     async def _caught_up(self, run_id: str) -> None:
         """Wait until all that a run has said is sent: until its reader stands there and waits for more."""
-        tape = self.endpoint._runs.find(run_id, None).tape
+        tape = self.endpoint._runs.find(run_id, None).tape  # pyright: ignore[reportPrivateUsage]  # no reader is told this
         while not tape.waiters.wakers:  # noqa: ASYNC110  # nobody is told when a reader has nothing left to send
             await anyio.sleep(0.001)
 

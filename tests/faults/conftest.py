@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from tests.faults.forker import Forker, forking
 
 SURVIVED: Counter[str] = Counter()
-SLOWEST: Counter[str] = Counter()
+SLOWEST: dict[str, float] = {}
 
 
 @pytest.fixture
@@ -19,9 +19,21 @@ def survived() -> Counter[str]:
 
 
 @pytest.fixture
-def slowest() -> Counter[str]:
-    """What took longest, in seconds, by its name."""
-    return SLOWEST
+def took() -> Callable[[str, float], None]:
+    """To be told how long something took, in seconds; the longest of each is told at the end."""
+
+    def note(what: str, seconds: float) -> None:
+        SLOWEST[what] = max(seconds, SLOWEST.get(what, 0.0))
+
+    return note
+
+
+@pytest.fixture
+def quiet(forker: Forker) -> Iterator[None]:
+    """The processes have nothing to complain of: no task that nobody waited for, no error in a log."""
+    before = forker.complaints()
+    yield
+    assert forker.complaints() == before
 
 
 @pytest.fixture(scope="session")

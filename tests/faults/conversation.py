@@ -25,6 +25,10 @@ class Compass:
         return "here"
 
 
+def ignored(record: object) -> None:
+    """A warning: it changes no verdict, and what it is is for other tests."""
+
+
 async def talk(session: AgentSession, scenario: str, hold: int | None = None) -> RunState:
     """The scenario from its first turn to its end, or to where that is not reached."""
     params = RunParams(forwarded_props={} if hold is None else {"hold": hold})

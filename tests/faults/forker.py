@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,7 @@ class Forker:
 
 
 @contextmanager
-def forking() -> Iterator[Forker]:
+def forking() -> Generator[Forker]:
     forker = Forker()
     try:
         yield forker

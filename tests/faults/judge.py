@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import anyio
 from ag_ui.core import Event, RunAgentInput, RunErrorEvent, RunFinishedEvent, ToolMessage, UserMessage
 from tests.agui.wires import sse
-from tests.faults.conversation import Compass
+from tests.faults.conversation import Compass, ignored
 from tests.faults.forker import Child
 from tests.live.checking import Spoken, faults
 from tests.live.kit import Heard
@@ -80,14 +80,15 @@ class Talk:
         """How many there were, in all answers."""
         return sum(len(heard.events) for heard in self.heard)
 
-    def problems(self, bodies: Sequence[bytes] | None = None) -> list[str]:
-        """What is wrong with the requests, and what was made of the answers: of `bodies`, or of what was heard."""
+    def judge(self, bodies: Sequence[bytes] | None = None) -> None:
+        """Nothing is wrong with the requests, nor with what was made of the answers: of `bodies`, or what was heard."""
         read = bodies or [sse(event.model_dump(by_alias=True) for event in heard.events) for heard in self.heard]
         thread = [
             Spoken(json.loads(_encoded(given)), body, False, heard.events, heard.messages)
             for given, body, heard in zip(self.asked, read, self.heard, strict=True)
         ]
-        return faults(thread, self.given_up)
+        found = faults(thread, self.given_up)
+        assert not found, "\n".join(found)
 
     def give_up(self) -> None:
         """Abandon what is owed: the server may have taken it and not be able to say so, and has no use for it twice."""
@@ -101,7 +102,7 @@ async def talking(
 ) -> AsyncGenerator[Talk]:
     """A session with the agent at `url`, or the one that was dumped as `data`."""
     talk = Talk()
-    options: dict[str, Any] = {"tools": [Compass(talk.calls.append).get_location], "on_warning": lambda record: None}
+    options: dict[str, Any] = {"tools": [Compass(talk.calls.append).get_location], "on_warning": ignored}
     async with aclosing(Asking(url, silence, talk.ask)) as talk.agent:
         talk.session = (
             AgentSession(talk.agent, thread_id=thread_id, **options)

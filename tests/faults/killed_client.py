@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from tests.faults.conversation import Compass, talk
+from tests.faults.conversation import Compass, ignored, talk
 from tests.faults.forker import say
 
 from handrail import AgentSession, HttpAgent
@@ -46,7 +46,7 @@ class Points:
 
 async def _converse(url: str, scenario: str, file: str, stop_at: int | None, hold: int | None) -> None:
     compass = Compass(lambda call: say(what="tool", call=call))
-    options: dict[str, Any] = {"thread_id": Path(file).stem, "on_warning": lambda record: None}
+    options: dict[str, Any] = {"thread_id": Path(file).stem, "on_warning": ignored}
     async with (
         HttpAgent(url, close_grace=0.1) as agent,
         AgentSession(agent, tools=[compass.get_location], **options) as session,

@@ -7,7 +7,7 @@ import traceback
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import anyio
 from tests.agui.effort import FACTOR
@@ -19,6 +19,7 @@ from tests.faults.received import Received, received
 from tests.faults.verdicts import judge, judge_end
 
 AT_ONCE = 24
+Way = Literal["request", "answer"]
 MAY_WAIT = CHANGES | {"stall"}
 """Faults that may leave both ends waiting, so that a client has to give up."""
 BOUND = 30.0
@@ -47,7 +48,11 @@ async def cases(port: int, scenario: str, path: str = "") -> list[Case]:
     found: list[Case] = []
     chance = random.Random(FACTOR)
     for on, connection in enumerate(proxy.connections):
-        for way, message in (("request", connection.request.passed), ("answer", connection.answer.passed)):
+        ways: list[tuple[Way, bytearray]] = [
+            ("request", connection.request.passed),
+            ("answer", connection.answer.passed),
+        ]
+        for way, message in ways:
             anywhere = [("anywhere", chance.randrange(len(message))) for _ in range(20 * (FACTOR - 1))]
             for where, at in [*places(bytes(message)), *anywhere]:
                 found += [Case(scenario, on, Fault(how, way, at), where) for how in ACTS]
@@ -95,7 +100,7 @@ async def harmed(case: Case, port: int, thread: str, *, silence: float, path: st
             yield watched
             await go_on(watched.session)
             nothing_twice(watched, case.scenario)
-            assert watched.problems([answer.body for answer in answers(proxy)]) == []
+            watched.judge([answer.body for answer in answers(proxy)])
     assert all(connection.over.is_set() for connection in proxy.connections)
 
 
