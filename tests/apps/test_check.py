@@ -9,23 +9,27 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from tests.conftest import ROOT
 from typer.testing import CliRunner
 
 from handrail import agui
+from handrail.agui._verdict import Verdict
 from handrail.apps._advice import advice_for
-from handrail.apps._check_report import Line, show
-from handrail.apps._findings import Finding, Heard
+from handrail.apps._check_report import Line, document, show
+from handrail.apps._findings import Finding, Heard, Result
 from handrail.apps._judge import judge_stream
+from handrail.apps._probes import PROBES
 from handrail.apps.cli import app
+from handrail.run import Spend
 
 STARTED = {"type": "RUN_STARTED", "threadId": "t", "runId": "r"}
 FINISHED = {"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}
@@ -245,6 +249,18 @@ def test_a_reader_that_goes_away_is_no_reason_to_complain(tmp_path: Path) -> Non
         assert process.stderr.read() == b""
 
 
+@pytest.mark.parametrize(
+    ("target", "code", "words"),
+    [("-", 0, "clean. The run finished."), ("http://127.0.0.1:1", 2, "pip install 'handrail[client]'")],
+)
+def test_a_bare_stream_needs_no_httpx(target: str, code: int, words: str) -> None:
+    program = "import sys; sys.modules['httpx'] = None; from handrail.apps.cli import main; main()"
+    command = [sys.executable, "-c", program, "check", target]
+    done = subprocess.run(command, input=sse(STARTED, FINISHED), capture_output=True, timeout=40)
+    assert done.returncode == code
+    assert words in (done.stdout + done.stderr).decode()
+
+
 # -- recordings --------------------------------------------------------------------------------------------------------
 
 HELLO = {"id": "u", "role": "user", "content": "Hi"}
@@ -357,6 +373,27 @@ def test_there_is_advice_on_everything_that_the_rules_find() -> None:
     codes = set(re.findall(r'"(P-\d+)"', source)) | set(re.findall(r'(?:WarningRecord|_warn)\(\s*"([a-z-]+)"', source))
     assert {"P-24", "P-39", "unknown-event", "second-result"} <= codes
     assert [code for code in sorted(codes - OUTBOUND) if not advice_for(code)] == []
+
+
+def test_the_page_names_every_key() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    one = Heard(
+        1, 1, Verdict("t", "r", "error", "agent", "m", "c"), (), 200, "r", 1, 1, "1.0", Spend(1, 1.0, True, None, 1, 1)
+    )
+    finding = Finding("error", "code", "message", "advice", 0, 0, "/path")
+    whole = json.loads(document([Result("run", [one], [finding], "note")], "probe", url="http://a"))
+    assert sorted(set(keys_of(whole)) - set(re.findall(r"`(\w+)`", page))) == []
+    assert [name for name in PROBES if f"| `{name}` |" not in page] == []
+
+
+def keys_of(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, member in cast("dict[str, Any]", value).items():
+            yield key
+            yield from keys_of(member)
+    elif isinstance(value, list):
+        for member in cast("list[Any]", value):
+            yield from keys_of(member)
 
 
 # -- on a terminal -----------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
@@ -21,6 +23,7 @@ from starlette.routing import Route
 from tests.server.live import live
 from typer.testing import CliRunner
 
+from handrail.apps import _check_agent
 from handrail.apps.cli import app
 
 Event: TypeAlias = dict[str, Any]
@@ -588,6 +591,38 @@ def test_a_body_that_is_no_json(response: Callable[[], Response], code: int) -> 
         found = check(url, "--only", "bad-request")
     assert found.code == code
     assert found.codes("bad-request") == ["bad-request"] * code
+
+
+# -- while it goes on --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_what_is_going_on_is_said_on_a_terminal_only(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_check_agent, "_QUIET_FOR", 0.0)
+    monkeypatch.setenv("FORCE_COLOR" if is_terminal else "NO_COLOR", "1")
+    with agent(lambda asked: stream([], then=anyio.sleep_forever)) as url:
+        done = CliRunner().invoke(app, ["check", url, "--only", "run", "--timeout", "0.5", "--json"])
+    assert json.loads(done.stdout)["errors"] == 1
+    assert ("a plain run" in done.stderr) is is_terminal
+    assert is_terminal or not done.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_it() -> None:
+    is_asked = threading.Event()
+
+    def answer(asked: Asked) -> Response:
+        is_asked.set()
+        return stream([asked.begins()], then=anyio.sleep_forever)
+
+    with agent(answer) as url:
+        command = [sys.executable, "-m", "handrail", "check", url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert is_asked.wait(30)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, "")
+    assert err == "handrail: stopped by Ctrl-C; what is left was not checked\n"
 
 
 # -- what cannot be started --------------------------------------------------------------------------------------------
