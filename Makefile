@@ -61,7 +61,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
 
-# The demo and the chat need no more than this, and come up in half a minute.
+# The demo and the chat need no more than this, and come up in a minute.
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 	$(PY) -m pip install --quiet --editable '.[chat]'
 	@touch $@
