@@ -6,6 +6,7 @@ import gc
 import inspect
 import itertools
 import threading
+import warnings
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -207,9 +208,11 @@ class _Stage:
         self._seen.add(tuple(choices.taken))
 
     def _report(self, fault: Fault, schedule: Schedule) -> None:
-        schedule = shorter(schedule, lambda choices: self._perform(choices) is not None)
         story = Story()
-        fault = self._perform(Choices(schedule), story) or fault
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # what fails leaves things open, and here it fails often
+            schedule = shorter(schedule, lambda choices: self._perform(choices) is not None)
+            fault = self._perform(Choices(schedule), story) or fault
         raise InterleavingError(fault.what, written(schedule), self.count, str(story)) from fault.cause
 
     def _perform(self, choices: Choices, story: Story | None = None) -> Fault | None:

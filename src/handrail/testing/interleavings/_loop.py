@@ -13,6 +13,7 @@ Everything is taken in line on the beaten track, so a callback that comes again 
 from __future__ import annotations
 
 import asyncio
+import gc
 import heapq
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context
@@ -41,6 +42,7 @@ def run_on_loop(scheduler: Scheduler, main: Callable[[], Coroutine[Any, Any, obj
                 loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         finally:
             loop.close()
+    gc.collect(0)  # a task in a cycle tells of its exception when it goes, and the collector is off
     for context in loop.troubles:
         raise RuntimeError(context["message"]) from context.get("exception")
 
