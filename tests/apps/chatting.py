@@ -106,10 +106,21 @@ def screen(app: App[Any]) -> str:
     return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
 
 
-def check_screen(app: App[Any], name: str) -> None:
-    """The screen is the one that is kept under this name, but for the time; HANDRAIL_KEEP_SCREENS=1 keeps it anew."""
-    shown = re.sub(r"\b\d+(\.\d)? s\b", "N s", screen(app)) + "\n"
+async def check_screen(pilot: Pilot[None], name: str) -> None:
+    """The screen comes to be the one that is kept under this name, but for the time.
+
+    HANDRAIL_KEEP_SCREENS=1 keeps it anew.
+    """
+
+    def shown() -> str:
+        return re.sub(r"\b\d+(\.\d)? s\b", "N s", screen(pilot.app)) + "\n"
+
     kept = SCREENS / f"{name}.txt"
     if os.environ.get("HANDRAIL_KEEP_SCREENS"):
-        kept.write_text(shown, encoding="utf-8")
-    assert shown == kept.read_text(encoding="utf-8")
+        await pilot.pause(1)
+        kept.write_text(shown(), encoding="utf-8")
+    expected = kept.read_text(encoding="utf-8")
+    try:
+        await until(pilot, lambda: shown() == expected)
+    except AssertionError:
+        assert shown() == expected

@@ -58,7 +58,7 @@ async def test_an_answer(size: tuple[int, int]) -> None:
     async with app.run_test(size=size) as pilot:
         await write(pilot, "How warm is Rome?\nAnd Oslo?")
         await shows(pilot, "bring a coat", "✓ finished")
-        check_screen(app, name("answer", size))
+        await check_screen(pilot, name("answer", size))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -69,7 +69,7 @@ async def test_questions(size: tuple[int, int]) -> None:
         await shows(pilot, "1 of 2", "2 of 2")
         await pilot.press("right", "tab", "right")
         await shows(pilot, "(•) answer", "count")
-        check_screen(app, name("questions", size))
+        await check_screen(pilot, name("questions", size))
 
 
 async def test_a_run_going_on_with_a_message_that_waits() -> None:
@@ -79,7 +79,7 @@ async def test_a_run_going_on_with_a_message_that_waits() -> None:
         await shows(pilot, "half an answer")
         await write(pilot, "and then?")
         await shows(pilot, "waits: and then?")
-        check_screen(app, name("running", SIZES[0]))
+        await check_screen(pilot, name("running", SIZES[0]))
 
 
 async def test_a_failure() -> None:
@@ -88,7 +88,7 @@ async def test_a_failure() -> None:
     async with app.run_test(size=SIZES[0]) as pilot:
         await write(pilot, "hello")
         await shows(pilot, "✗ failed (overloaded)")
-        check_screen(app, name("failed", SIZES[0]))
+        await check_screen(pilot, name("failed", SIZES[0]))
 
 
 async def test_the_page_of_keys_and_commands() -> None:
@@ -96,4 +96,4 @@ async def test_the_page_of_keys_and_commands() -> None:
     async with app.run_test(size=SIZES[0]) as pilot:
         await pilot.press("f1")
         await shows(pilot, "Keys and commands", "/save FILE", "Close")
-        check_screen(app, name("help", SIZES[0]))
+        await check_screen(pilot, name("help", SIZES[0]))

@@ -1,85 +1,19 @@
-"""What the chat lays out, without a screen: leaves of a long text, and the blocks of a transcript."""
+"""What the chat lays out, without a screen: the blocks of a transcript."""
 
 from __future__ import annotations
 
-import re
+import sys
+from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.apps.chatting import Agent, calls, finished, says, started
 
 from handrail import AgentSession
 from handrail.apps._visible import visible
-from handrail.apps.chat._leaves import Leaves
 from handrail.apps.chat._sheet import Block, Sheet
-from handrail.messages import user
+from handrail.messages import assistant, user
 from handrail.testing import ScriptedAgent
 from handrail.transcript import Transcript
-
-LONGEST_LEAF = 12_000
-BITS = ["a", "\n", "\r\n", "```\n", "~~~", "|", " ", "\r", "word " * 300, "é\u202e"]
-
-
-def leaves_of(text: str, cut: int) -> list[str]:
-    leaves = Leaves()
-    for end in range(cut, len(text), cut):
-        leaves.grow(text[:end], is_whole=False)
-    leaves.grow(text, is_whole=True)
-    return leaves.all
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "word " * 20_000,
-        "x" * 100_000,
-        "line\n" * 20_000,
-        "para\n\n" * 5_000,
-        "```python\n" + "code = 1\n" * 5_000,
-        "- item\n" * 5_000,
-        "|" * 20_000 + "\n" + "|-" * 10_000 + "|\n",
-        "> " * 5_000,
-        "\x1b[2J" * 10_000,
-        "🙂" * 20_000,
-    ],
-    ids=["words", "one word", "lines", "paragraphs", "open fence", "list", "wide table", "quotes", "escapes", "emoji"],
-)
-def test_a_text_of_any_shape_is_cut_into_leaves_of_bounded_size(text: str) -> None:
-    leaves = leaves_of(text, 7_001)
-    assert max(map(len, leaves)) <= LONGEST_LEAF
-    assert max(leaf.count("\n") for leaf in leaves) <= 62
-    assert max(leaf.count("|") for leaf in leaves) <= 1_000
-    joined = "".join([leaves[0], *(re.sub(r"\A```python\n", "", leaf) for leaf in leaves[1:])])
-    assert joined == visible(text)
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(
-    st.lists(
-        st.sampled_from(["a", "\n", "\r\n", "```\n", "~~~", "|", " ", "\r", "word " * 300, "é\u202e"]), max_size=60
-    )
-)
-def test_leaves_do_not_depend_on_how_the_text_arrives(bits: list[str]) -> None:
-    text = "".join(bits)
-    assert leaves_of(text, 3) == leaves_of(text, max(1, len(text)))
-
-
-def test_a_leaf_that_was_drawn_is_final_and_code_stays_code() -> None:
-    leaves = Leaves()
-    leaves.grow("```python\n" + "a = 1\n" * 1_000, is_whole=False)
-    drawn = list(leaves.all)
-    leaves.grow("```python\n" + "a = 1\n" * 1_500 + "```\nafter", is_whole=True)
-    assert leaves.all[: len(drawn) - 1] == drawn[:-1]
-    assert all(leaf.startswith("```python\n") for leaf in leaves.all)
-    assert leaves.all[-1].endswith("```\nafter")
-
-
-def test_another_text_gets_leaves_of_its_own() -> None:
-    leaves = Leaves()
-    leaves.grow("first " * 1_000, is_whole=True)
-    leaves.grow("other", is_whole=True)
-    assert leaves.all == ["other"]
 
 
 async def shown(*stream: object, said: str = "hi") -> tuple[Transcript, list[Block]]:
@@ -129,3 +63,65 @@ async def test_what_left_the_transcript_is_forgotten() -> None:
     sheet.blocks(session.transcript)
     assert sheet.blocks(AgentSession(ScriptedAgent()).transcript) == []
     assert sheet._parts == sheet._pages == sheet._leaves == {}  # pyright: ignore
+
+
+def calls_made(work: Callable[[], object]) -> int:
+    """How many Python functions that calls."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+async def test_laying_out_again_costs_the_same_in_any_conversation() -> None:
+    """F-17."""
+    costs: list[int] = []
+    for turns in (10, 2_000):
+        history = [user(f"question {n}") if n % 2 == 0 else assistant(f"answer {n}") for n in range(turns)]
+        session = AgentSession(Agent([started(), *says("m1", "one"), finished()]), messages=history)
+        sheet = Sheet()
+        sheet.blocks(session.transcript)
+        await session.send("another")
+        transcript = session.transcript
+        assert transcript.messages
+        costs.append(calls_made(lambda sheet=sheet, transcript=transcript: sheet.blocks(transcript)))
+        assert len(sheet.blocks(transcript)) > turns
+    assert costs[0] == costs[1]
+
+
+async def test_an_answer_that_grows_costs_its_last_leaf() -> None:
+    """F-17."""
+    text = "All work and no play.\n\n" * 2_000
+    seen: list[Transcript] = []
+    session = AgentSession(Agent([started(), *says("m1", text, *["word "] * 3), finished()]))
+    session.subscribe(seen.append)
+    await session.send("go")
+    sheet = Sheet()
+    growing = [transcript for transcript in seen if len(transcript.text) > len(text)][:4]
+    sheet.blocks(growing[0])
+    assert sheet.is_behind
+    while sheet.is_behind:
+        blocks = sheet.blocks(growing[0])
+    assert sum(len(block.text) for block in blocks) >= len(text)
+    costs = [calls_made(lambda one=one: sheet.blocks(one)) for one in growing[1:]]
+    assert max(costs) < 100
+
+
+async def test_a_text_that_is_laid_out_in_parts_is_not_done_before_its_end() -> None:
+    text = "- item\n" * 10_000
+    session = AgentSession(ScriptedAgent(), messages=[assistant("first"), user("?"), assistant(text)])
+    sheet = Sheet()
+    times = 1
+    while "".join(block.text for block in sheet.blocks(session.transcript)) != f"agentfirstyou?agent{text}":
+        assert sheet.is_behind
+        times += 1
+    assert not sheet.is_behind
+    assert times > 2

@@ -122,17 +122,20 @@ class ChatApp(App[None]):
         self.run_worker(self._draw(self.session, self._sheet), group="drawing", exclusive=True)
 
     async def _draw(self, session: AgentSession, sheet: Sheet) -> None:
-        async for transcript in session.changes():
-            began = time.monotonic()
-            try:
-                await self._conversation.show(sheet.blocks(transcript))
-                await self._show_questions()
-            except (MountError, NoMatches):
-                if self.is_running:
-                    raise
-                return  # the person left in the middle of it
-            self._look()
-            await sleep(max(_BETWEEN_DRAWINGS, 2 * (time.monotonic() - began)))
+        async for _ in session.changes():
+            is_drawn = False
+            while not is_drawn:
+                began = time.monotonic()
+                try:
+                    is_drawn = await self._conversation.show(sheet.blocks(session.transcript)) and not sheet.is_behind
+                    await self._show_questions()
+                except (MountError, NoMatches):
+                    if self.is_running:
+                        raise
+                    return  # the person left in the middle of it
+                self._look()
+                took = time.monotonic() - began
+                await sleep(max(_BETWEEN_DRAWINGS, 2 * took) if is_drawn else _BETWEEN_DRAWINGS)
 
     def _look(self) -> None:
         """Draw what is not of the transcript: how things stand, and what waits."""

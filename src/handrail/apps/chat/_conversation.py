@@ -2,26 +2,30 @@
 
 What a layout costs grows with the widgets there are, seen or not, so there are never many more than a screen can
 need: while the end is followed, those of the last blocks; scrolling to either end of the window moves it by half.
-Redrawing touches the blocks that are other objects than last time, so it costs what changed.
+Redrawing touches the blocks that are other objects than last time, so it costs what changed; and of what is new it
+mounts a portion, the last blocks first, so that a key need not wait for all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import ClassVar, TypeAlias
 
 import anyio
 from markdown_it import MarkdownIt
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Markdown, Static
 
 from handrail.apps.chat._sheet import Block
 
-__all__ = ["Conversation", "Fold", "Prose"]
+__all__ = ["Conversation", "Fold", "Prose", "parser"]
 
 _WIDGETS_A_ROW = 5
+_PORTION = 24  # of weight: what is mounted at once
+_BREATH = 0.02  # seconds between two portions; a screen is written 60 times a second
 
 
 class Line(Static):
@@ -81,7 +85,7 @@ class Prose(Markdown):
 
     def __init__(self, block: Block) -> None:
         self._is_made_whole = not block.growing
-        super().__init__(block.text if self._is_made_whole else None, parser_factory=_parser, open_links=False)
+        super().__init__(block.text if self._is_made_whole else None, parser_factory=parser, open_links=False)
         self.set_classes(block.look)
         self.block = block
         self._drawn = block.text if self._is_made_whole else ""
@@ -101,9 +105,17 @@ class Prose(Markdown):
     def _look(self) -> None:
         self.set_class(self._drawn.endswith("\n\n"), "apart")
 
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Without the margin behind the last piece, which may go on in the next leaf.
 
-def _parser() -> MarkdownIt:
-    """HTML is shown as it was written, not dropped; what is nested too deeply to lay out stays text."""
+        A rule with `:last-child` would say so, too, and have every piece styled again whenever one comes.
+        """
+        height = super().get_content_height(container, viewport, width)
+        return height - self.children[-1].styles.margin.bottom if self.children else height
+
+
+def parser() -> MarkdownIt:
+    """Of Markdown. HTML is shown as it was written, not dropped; what is nested too deeply to lay out stays text."""
     return MarkdownIt("gfm-like", {"html": False, "maxNesting": 12})
 
 
@@ -182,26 +194,26 @@ class Conversation(VerticalScroll):
                 return number + 1
         return 0
 
-    async def show(self, blocks: Sequence[Block]) -> None:
-        """Draw these blocks in the place of the last ones."""
+    async def show(self, blocks: Sequence[Block]) -> bool:
+        """Draw these blocks in the place of the last ones; False where some of the window are still to be drawn."""
         async with self._drawing:
             self._blocks = blocks
             if self.is_following or self._first >= len(blocks):
                 self._first = self._before(len(blocks), self.most)
-            await self._draw()
+            return await self._draw()
 
     async def _move(self, first: int) -> None:
         """Let the window begin there; what is seen keeps its place, unless the end is followed."""
         async with self._drawing:
-            first = min(first, self._before(len(self._blocks), self.most))
-            if first == self._first:
-                return
-            seen = self._topmost()
-            height = 0 if seen is None else seen.virtual_region.y - self.scroll_offset.y
-            self._first = first
-            await self._draw()
-        if seen is not None and not self.is_following:
-            self.call_after_refresh(self._put, seen, height)
+            self._first, before = min(first, self._before(len(self._blocks), self.most)), self._first
+            is_drawn = self._first == before
+            while not is_drawn:
+                seen = None if self.is_following else self._topmost()
+                height = 0 if seen is None else seen.virtual_region.y - self.scroll_offset.y
+                is_drawn = await self._draw()
+                if seen is not None:
+                    self.call_after_refresh(self._put, seen, height)
+                await anyio.sleep(_BREATH)
 
     def _topmost(self) -> Widget | None:
         """The first widget that is seen and stays when the window moves by a step."""
@@ -213,36 +225,45 @@ class Conversation(VerticalScroll):
         if widget.is_attached:
             self.scroll_to(y=widget.virtual_region.y - height, animate=False, immediate=True)
 
-    async def _draw(self) -> None:
-        with self.app.batch_update():  # pyright: ignore[reportUnknownMemberType]  # the app that it is in may be any
-            await self._draw_window()
-
-    async def _draw_window(self) -> None:
+    async def _draw(self) -> bool:
+        """Draw a portion of the window; whether that was the last one."""
         window = self._blocks[self._first : self._last]
+        with self.app.batch_update():  # pyright: ignore[reportUnknownMemberType]  # the app that it is in may be any
+            drawn = await self._draw_again(window)
+            missing = [block for block in window if block.key not in self._drawn]
+            portion = _last_of(missing, _PORTION - drawn)
+            await self._put_in(window, {block.key for block in portion})
+        return len(portion) == len(missing)
+
+    async def _draw_again(self, window: Sequence[Block]) -> int:
+        """Draw what changed where it is, and take away what is not in the window; the weight of that."""
         keys = {block.key for block in window}
         await self._take_away(key for key in tuple(self._drawn) if key not in keys)
+        weight = 0
         for block in window:
             widget = self._drawn.get(block.key)
-            if widget is not None and widget.block is not block:
-                if await widget.draw(block):
-                    widget.block = block
-                else:
-                    await self._take_away([block.key])
-        await self._put_in(window)
+            if widget is None or widget.block is block:
+                continue
+            weight += block.weight
+            if await widget.draw(block):
+                widget.block = block
+            else:
+                await self._take_away([block.key])
+        return weight
 
     async def _take_away(self, keys: Iterable[str]) -> None:
         widgets = [self._drawn.pop(key) for key in keys]
         if widgets:
             await self.remove_children(widgets)
 
-    async def _put_in(self, window: Sequence[Block]) -> None:
-        """Mount what is missing, each row of it in front of the next one that is there."""
+    async def _put_in(self, window: Sequence[Block], keys: Set[str]) -> None:
+        """Mount the blocks with these keys, each row of them in front of the next one that is there."""
         row: list[Drawn] = []
         for block in window:
             widget = self._drawn.get(block.key)
-            if widget is None:
+            if block.key in keys:
                 row.append(_widget(block))
-            elif row:
+            elif widget is not None and row:
                 await self._mount_row(row, before=widget)
                 row = []
         await self._mount_row(row, before=None)
@@ -255,3 +276,12 @@ class Conversation(VerticalScroll):
             self._drawn[widget.block.key] = widget
             if isinstance(widget, Prose):
                 await widget.draw(widget.block)
+
+
+def _last_of(blocks: Sequence[Block], weight: int) -> Sequence[Block]:
+    """As many of the last blocks as weigh so much together; one at least, as far as there is one."""
+    for number in range(len(blocks) - 1, -1, -1):
+        weight -= blocks[number].weight
+        if weight <= 0:
+            return blocks[number:]
+    return blocks

@@ -4,14 +4,15 @@ A Markdown widget lays out its last block again with every piece that arrives, a
 never closed, a list of a thousand items, a line of a million characters. So a text is drawn as a row of widgets, a leaf
 each, and only the last one still grows. What was once put on a leaf stays there.
 
-| a leaf ends                    | once it has                                                      |
-|--------------------------------|------------------------------------------------------------------|
-| behind a blank line, no fence  | 1,500 characters, 40 lines, or 40 widgets                        |
-| behind any line                | 3,000 characters, 60 lines, or 60 widgets                        |
-| anywhere                       | 8,000 characters or 1,000 widgets                                |
+| a leaf ends                                    | once it has                               |
+|------------------------------------------------|-------------------------------------------|
+| before a line that begins a block              | 1,500 characters, 40 lines, or 16 widgets |
+| before any line                                | 3,000 characters, 60 lines, or 40 widgets |
+| behind a word                                  | 4,000 characters                          |
 
-The widgets are those of cells and items: one for a cell of a table, four for an item of a list. A fence or a table that
-is open where a leaf ends is opened again on the next one, so that code stays code, and columns stay columns.
+The widgets are those of items, quotes and cells, as `Outline` guesses them. A fence or a table that is open where a leaf
+ends is opened again on the next one, so that code stays code, and columns stay columns; a list is numbered on, and what
+was nested begins at the margin.
 """
 
 from __future__ import annotations
@@ -19,99 +20,144 @@ from __future__ import annotations
 import re
 
 from handrail.apps._visible import visible
+from handrail.apps.chat._outline import Outline
 
 __all__ = ["UNFINISHED", "Leaves"]
 
 UNFINISHED = re.compile(r"[\r\ud800-\udbff]\Z")
 """At the end of a text that goes on: half of a line end, or of a character."""
 
-_AT_A_GAP = (1_500, 40, 40)  # characters, lines, widgets
-_AT_A_LINE = (3_000, 60, 60)
-_ANYWHERE = (8_000, 60, 1_000)
-_WIDGETS_OF_AN_ITEM = 4
+_AT_A_BLOCK = (1_500, 40, 16)  # characters, lines, widgets
+_AT_A_LINE = (3_000, 60, 40)
+_AT_A_WORD = 4_000
+_LONGEST_WORD = 200
 
 _ROW = 80  # characters
 _LINE_START = 400  # how much of a line is looked at
-_BITS = re.compile(r"[^\n|]{1,2000}\|?|\||\n")
-_FENCE = re.compile(r" *(`{3,}|~{3,})([^\n]*)")
-_TABLE = re.compile(r" {0,3}\|?(?: *:?-+:? *\|)+(?: *:?-+:? *)?")
-_ITEM = re.compile(r"[ >]*(?:[-+*]|\d{1,9}[.)])(?: |$)")
+_BLOCK_START = 12  # how much of it, behind its spaces, says whether a block begins there
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_AT_ONCE = 16_000  # characters; the shortest lines take 50 ms then
 
 
 class Leaves:
     """A growing text as leaves of Markdown, safe to draw; all but the last are final. `weights` says how many
     rows and widgets each takes, about.
 
-    A text that does not begin with the one before is another text, and gets leaves of its own.
+    A text that does not begin with the one before is another text, and gets leaves of its own. Of a text that has
+    grown by a lot only a part is taken in at once; then `is_behind`, and the same text is to be given again.
     """
 
     def __init__(self) -> None:
-        self._begin("")
+        self._begin()
 
-    def _begin(self, text: str) -> None:
+    def _begin(self) -> None:
         self.all = [""]
         self.weights = [1]
-        self._text = text
-        self._lines = self._widgets = 0
-        self._line = self._line_before = ""  # their beginnings
-        self._fence = ""  # the marker of the one that is open
-        self._opening = ""  # what opens the fence or the table that is open once more
+        self._outline = Outline()
+        self.is_behind = False
+        self._text = ""
+        self._held = ""  # blank lines, and the beginning of a line, that may have to go on the next leaf
+        self._line = ""  # the beginning of the line that is open
+        self._bars = 0  # in it
+        self._lines = self._widgets = 0  # of the last leaf
+        self._margin = 0  # how many spaces of each line are the nesting that it was cut out of
+        self._indent = 0  # how many of them may still come in this line
 
-    def grow(self, text: str, *, is_whole: bool) -> None:
-        """Take in what `text` has more than last time; if it is not whole, its end may wait for what comes."""
-        if not is_whole and (unfinished := UNFINISHED.search(text)):
-            text = text[: unfinished.start()]
+    def grow(self, text: str, *, is_whole: bool) -> int:
+        """Take in what `text` has more than last time; if it is not whole, its end may wait for what comes.
+
+        Returns how many leaves at the beginning are as they were.
+        """
         if not text.startswith(self._text):
-            self._begin("")
-        more, self._text = text[len(self._text) :], text
-        for bit in _BITS.findall(visible(more)):
-            self._add(bit)
+            self._begin()
+        stands = len(self.all) - 1
+        start = len(self._text)
+        self.is_behind = len(text) > start + _AT_ONCE
+        is_whole = is_whole and not self.is_behind
+        more = text[start : start + _AT_ONCE]
+        if not is_whole and (unfinished := UNFINISHED.search(more)):
+            more = more[: unfinished.start()]
+        self._text = text[: start + len(more)]
+        for piece in _LINES.findall(visible(more)):
+            if self._held or (not self._line and self._is_full(_AT_A_BLOCK)):
+                self._held += piece
+                if _says_what_begins(self._held.lstrip("\n")):
+                    self._place()
+            else:
+                self._add(piece)
+        if is_whole and self._held:
+            self._place()
+        return stands
 
-    def _add(self, bit: str) -> None:
-        self.all[-1] += bit
-        if bit == "\n":
+    def _place(self) -> None:
+        """Put what is held on this leaf, or on the next one where a leaf can end in front of it."""
+        held, self._held = self._held, ""
+        line = held.lstrip("\n")
+        blanks = len(held) - len(line)
+        outline = self._outline
+        if outline.begins_block(line, is_apart=blanks > 0):
+            if not outline.is_next_item(line) and not self.all[-1].endswith("\n\n"):
+                self.all[-1] += "\n"
+            if blanks:
+                outline.read("", 0)
+            self._turn(0)
+            line = outline.numbered_on(line)
+        else:
+            for _ in range(blanks):
+                self._add("\n")
+            if self._is_full(_AT_A_LINE) and not outline.ends_fence(line):
+                self._turn(outline.margin if outline.opening else len(line) - len(line.lstrip(" ")))
+        if line:
+            self._add(line)
+
+    def _add(self, piece: str) -> None:
+        """Put a line, or what there is of it, on the leaf."""
+        text = piece.lstrip(" ")
+        spaces = min(len(piece) - len(text), self._indent)
+        self._indent = 0 if text else self._indent - spaces
+        self._bars += piece.count("|")
+        self._line += piece[: _LINE_START - len(self._line)].removesuffix("\n")
+        self._flow(piece[spaces:])
+        if piece.endswith("\n"):
             self._end_line()
-            return
-        self._widgets += bit.endswith("|")
-        if len(self._line) < _LINE_START:
-            self._line += bit
-        if self._is_full(_ANYWHERE):
-            self._cut()
+
+    def _flow(self, text: str) -> None:
+        """Put text on the leaf, and turn it in the middle of a line that does not end."""
+        while True:
+            room = _AT_A_WORD - len(self.all[-1])
+            end = text.find(" ", max(room, 0), room + _LONGEST_WORD) + 1
+            if not end and len(text) >= room + _LONGEST_WORD:
+                end = room + _LONGEST_WORD
+            if not end:
+                break
+            self.all[-1] += text[:end]
+            self._turn(self._margin)
+            text = text[end:]
+        self.all[-1] += text
+        self._weigh()
 
     def _end_line(self) -> None:
-        line, before = self._line, self._line_before
-        self._line, self._line_before = "", line
+        self._widgets += self._outline.read(self._line, self._bars)
         self._lines += 1
-        self.weights[-1] = self._lines + len(self.all[-1]) // _ROW + self._widgets
-        is_blank = not line.strip()
-        if found := _FENCE.match(line):
-            self._at_fence(line, found[1], found[2])
-        elif not self._fence:
-            self._at_line(line, before, is_blank)
-        if self._is_full(_AT_A_GAP if is_blank and not self._fence else _AT_A_LINE):
-            self._cut()
+        self._weigh()
+        self._line, self._bars = "", 0
+        self._indent = self._margin
 
-    def _at_fence(self, line: str, marker: str, behind: str) -> None:
-        if not self._fence:
-            if not (marker[0] == "`" and "`" in behind):
-                self._fence = marker
-                self._opening = f"{line.lstrip()}\n"  # where it goes on there is no list around it
-        elif marker.startswith(self._fence) and not behind.strip():
-            self._fence = self._opening = ""
-
-    def _at_line(self, line: str, before: str, is_blank: bool) -> None:
-        if is_blank:
-            self._opening = ""
-        elif "|" in before and _TABLE.fullmatch(line) and len(before) < _LINE_START:
-            self._opening = f"{before}\n{line}\n"
-        elif _ITEM.match(line):
-            self._widgets += _WIDGETS_OF_AN_ITEM
+    def _weigh(self) -> None:
+        self.weights[-1] = 1 + self._lines + len(self.all[-1]) // _ROW + self._widgets
 
     def _is_full(self, limits: tuple[int, int, int]) -> bool:
         characters, lines, widgets = limits
         return len(self.all[-1]) >= characters or self._lines >= lines or self._widgets >= widgets
 
-    def _cut(self) -> None:
-        self.all.append(self._opening)
+    def _turn(self, margin: int) -> None:
+        self._weigh()
+        self.all.append(self._outline.opening)
         self.weights.append(1)
         self._lines = self._widgets = 0
+        self._margin = self._indent = margin
+
+
+def _says_what_begins(line: str) -> bool:
+    """Whether so much of a line says whether a block begins with it."""
+    return line.endswith("\n") or len(line.lstrip(" ")) >= _BLOCK_START

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress, count
+from operator import is_not
 from typing import Any, Literal
 
 from handrail.apps._visible import clipped, one_line, visible
@@ -31,6 +33,7 @@ Look = Literal["speaker", "said", "prose", "thought", "call", "good", "bad", "wa
 
 _SHORT = 300
 _FULL = 20_000
+_ROW = 80  # characters
 
 _STATUS: dict[str, tuple[Look, str]] = {
     "streaming_arguments": ("call", "… arguments arriving"),
@@ -60,69 +63,93 @@ class Block:
 
 
 class Sheet:
-    """Lays out the transcripts of one conversation, one after the other."""
+    """Lays out the transcripts of one conversation, one after the other, by looking at what changed."""
 
     def __init__(self) -> None:
+        self._messages: Sequence[TranscriptMessage] = ()
         self._pages: dict[str, tuple[TranscriptMessage, Sequence[Block]]] = {}
         self._parts: dict[str, tuple[Part, Sequence[Block]]] = {}
         self._leaves: dict[str, Leaves] = {}
+        self._behind: set[str] = set()  # the parts of whose text only a beginning is laid out
+        self._blocks: list[Block] = []
+        self._ends: list[int] = []  # of the pages, among the blocks
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there was more text than is laid out at once: the same transcript once more goes on with it."""
+        return bool(self._behind)
 
     def blocks(self, transcript: Transcript) -> list[Block]:
         """Everything there is to draw, in order."""
-        pages = {message.id: self._page(message) for message in transcript.messages}
-        if gone := self._pages.keys() - pages.keys():
-            self._forget(gone)
-        self._pages = pages
-        blocks: list[Block] = []
-        speaker = None
-        for _, page in pages.values():
-            if page[0].text != speaker:
-                blocks.append(page[0])
-                speaker = page[0].text
-            blocks.extend(page[1:])
-        return blocks
+        before, messages = self._messages, transcript.messages
+        same = 0 if self._behind else _same(before, messages)
+        ids = {message.id for message in messages[same:]}
+        self._forget([message for message in before[same:] if message.id not in ids])
+        del self._ends[same:]
+        del self._blocks[self._ends[-1] if self._ends else 0 :]
+        speaker = self._pages[messages[same - 1].id][1][0].text if same else None
+        for message in messages[same:]:
+            _, page = self._pages[message.id] = message, self._page(message)
+            self._blocks += page if page[0].text != speaker else page[1:]
+            self._ends.append(len(self._blocks))
+            speaker = page[0].text
+        self._messages = messages
+        return list(self._blocks)
 
-    def _page(self, message: TranscriptMessage) -> tuple[TranscriptMessage, Sequence[Block]]:
+    def _page(self, message: TranscriptMessage) -> Sequence[Block]:
         """The blocks of a message behind the name of its speaker; of one that did not change, those of last time."""
         before = self._pages.get(message.id)
-        if before is not None and before[0] is message:
-            return before
+        if before is not None and before[0] is message and not self._behind:
+            return before[1]
         blocks = [Block(f"speaker:{message.id}", "speaker", _speaker(message))]
         for part in message.parts:
             drawn = self._parts.get(part.id)
-            if drawn is None or drawn[0] is not part:
+            if drawn is None or drawn[0] is not part or part.id in self._behind:
                 drawn = self._parts[part.id] = (part, self._drawn(part, message.role))
             blocks.extend(drawn[1])
         if before is not None:
             kept = {part.id for part in message.parts}
             self._drop([part.id for part in before[0].parts if part.id not in kept])
-        return message, blocks
+        return blocks
 
     def _drawn(self, part: Part, role: str) -> Sequence[Block]:
         if not isinstance(part, TextPart):
             return (_fold(part),)
         if role != "assistant":
             text, streaming = clipped(part.text, _FULL), part.streaming
-            return (Block(part.id, "said", visible(text) + ("▌" if streaming else "")),)
+            said = visible(text) + ("▌" if streaming else "")
+            return (Block(part.id, "said", said, weight=1 + said.count("\n") + len(said) // _ROW),)
+        return self._prose(part)
+
+    def _prose(self, part: TextPart) -> Sequence[Block]:
+        """A block for each leaf; all but the last of last time stand."""
         leaves = self._leaves.setdefault(part.id, Leaves())
-        leaves.grow(part.text, is_whole=not part.streaming)
         before = self._parts[part.id][1] if part.id in self._parts else ()
-        blocks: list[Block] = []
-        for number, (text, weight) in enumerate(zip(leaves.all, leaves.weights, strict=True)):
-            growing = part.streaming and number == len(leaves.all) - 1
+        stands = leaves.grow(part.text, is_whole=not part.streaming)
+        (self._behind.add if leaves.is_behind else self._behind.discard)(part.id)
+        blocks = list(before[:stands])
+        for number in range(len(blocks), len(leaves.all)):
+            growing = number == len(leaves.all) - 1 and (part.streaming or leaves.is_behind)
+            text, weight = leaves.all[number], leaves.weights[number]
             block = Block(f"{part.id}/{number}", "prose", text, weight=weight, growing=growing)
-            is_as_before = number < len(before) and before[number] == block
-            blocks.append(before[number] if is_as_before else block)
+            blocks.append(before[number] if number < len(before) and before[number] == block else block)
         return blocks
 
-    def _forget(self, message_ids: set[str]) -> None:
-        for message_id in message_ids:
-            self._drop([part.id for part in self._pages[message_id][0].parts])
+    def _forget(self, messages: Sequence[TranscriptMessage]) -> None:
+        for message in messages:
+            del self._pages[message.id]
+            self._drop([part.id for part in message.parts])
 
     def _drop(self, part_ids: Sequence[str]) -> None:
         for part_id in part_ids:
             self._parts.pop(part_id, None)
             self._leaves.pop(part_id, None)
+            self._behind.discard(part_id)
+
+
+def _same(before: Sequence[TranscriptMessage], after: Sequence[TranscriptMessage]) -> int:
+    """How many at the beginning are the same objects."""
+    return next(compress(count(), map(is_not, before, after)), min(len(before), len(after)))
 
 
 def _speaker(message: TranscriptMessage) -> str:
