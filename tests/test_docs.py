@@ -168,6 +168,7 @@ def test_every_guarantee_and_every_question_names_its_test() -> None:
     for page, title in (
         (ROOT / "README.md", "guarantee"),
         (docs / "guarantees.md", "guarantee"),
+        (docs / "guarantees.md", "figure"),
         (docs / "spec-questions.md", "question"),
     ):
         rows = rows_of(page.read_text(), title)
