@@ -593,6 +593,20 @@ def test_a_body_that_is_no_json(response: Callable[[], Response], code: int) -> 
     assert found.codes("bad-request") == ["bad-request"] * code
 
 
+def test_a_body_that_is_no_json_and_has_no_answer() -> None:
+    is_over = threading.Event()
+
+    def nothing() -> Response:
+        is_over.wait(20)
+        return Response(status_code=400)
+
+    with agent(good, nothing) as url:
+        found = check(url, "--only", "bad-request", "--timeout", "0.3")
+        is_over.set()
+    assert (found.code, found.codes("bad-request")) == (1, ["bad-request"])
+    assert "no answer: TimeoutError" in found["bad-request"]["findings"][0]["message"]
+
+
 # -- while it goes on --------------------------------------------------------------------------------------------------
 
 
@@ -640,6 +654,7 @@ def test_ctrl_c_stops_it() -> None:
         (["http://a", "--only", "walk"], "There is no probe 'walk'; --only takes run, history, tool,"),
         (["http://a", "--timeout", "0"], "--timeout is 0"),
         (["http://a", "--tools", "no_such_module"], "There is no module 'no_such_module'"),
+        (["http://a", "--tools", "json:decoder"], "These tools cannot be used"),
         (["http://a", "--header", "secret"], "--header number 1 is no header"),
         (["http://a", "--header", "X-Key: se\ncret"], "--header X-Key has a character"),
         (["http://a", "--header", "k: secret", "--header", "K: secret"], "--header K is given twice"),

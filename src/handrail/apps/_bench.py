@@ -31,12 +31,13 @@ from handrail.errors import UsageError
 from handrail.run import Run
 from handrail.transcript import Failed, RunState, ToolCallPart
 
-__all__ = ["Bench", "Talk", "nobody_at"]
+__all__ = ["Bench", "Talk"]
 
 _MOST_ROUNDS = 3
 _CONNECT_TIMEOUT = 10.0
 _CLOSE_TIMEOUT = 5.0
 _NOT_REACHED = ("ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol")
+_OURS = ("local", "error")  # failures that are no matter of the agent
 _BUSY = frozenset({409, 423, 429, 503})
 _BUSY_PAUSE = 0.25  # seconds between two questions whether an agent is free again
 
@@ -78,8 +79,8 @@ class Bench:
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], timeout: float) -> None:
-        self.url = url
-        self.headers = headers
+        self._url = url
+        self._headers = headers
         self.timeout = timeout
         self.talks: list[Talk] = []
         """Every thread so far, for a later probe to go on with."""
@@ -87,11 +88,11 @@ class Bench:
         """Whether any run has finished; then the others can, too."""
         self._tape = io.StringIO()
         begin_tape(self._tape)
-        self.transport = httpx.AsyncHTTPTransport(
+        self._transport = httpx.AsyncHTTPTransport(
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0)
         )
-        client = httpx.AsyncClient(transport=RecordingTransport(self._tape, self.transport), timeout=None)
-        connect = min(_CONNECT_TIMEOUT, timeout)
+        client = httpx.AsyncClient(transport=RecordingTransport(self._tape, self._transport), timeout=None)
+        connect = min(_CONNECT_TIMEOUT, timeout / 2)
         agent = remote_agent(url, headers=headers, client=client, connect_timeout=connect, idle_timeout=None)
         self._agent = _OneAtATime(agent)
         self._findings: list[Finding] = []
@@ -107,7 +108,7 @@ class Bench:
     ) -> None:
         with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
             await self._agent.is_free()
-            await self.transport.aclose()
+            await self._transport.aclose()
 
     # -- speaking ----------------------------------------------------------------------------------------------------
 
@@ -133,14 +134,15 @@ class Bench:
     async def have(self, talk: Talk, exchange: Callable[[], Awaitable[RunState]]) -> RunState | None:
         """Have an exchange; how it ended, None if not in time.
 
-        Raises `UsageError` where there is nobody, and what kept the client from asking at all.
+        Raises `UsageError` where there is nobody, and what kept the client from asking.
         """
         before = len(self._tape_so_far())
         state: RunState | None = None
         with anyio.move_on_after(self.timeout) as waiting:
             state = await exchange()
         await self._agent.is_free()
-        if isinstance(state, Failed) and state.cause is not None and len(self._tape_so_far()) == before:
+        is_asked = len(self._tape_so_far()) > before
+        if isinstance(state, Failed) and state.cause is not None and (state.kind in _OURS or not is_asked):
             raise state.cause
         if waiting.cancelled_caught:
             self.find("error", "timeout", f"the agent did not come to an end within {self.timeout:g} s")
@@ -182,6 +184,25 @@ class Bench:
         self._left.add(latest.request.run_id)
         return latest.was_left and (await judge_take(latest)).terminal is None
 
+    async def post(self, content: bytes) -> tuple[int, str]:
+        """Send a body as it is; the status and the content type of the answer.
+
+        Raises `UsageError` where nobody has been reached yet, `httpx.TransportError`, and `TimeoutError`.
+        """
+        headers = httpx.Headers({**self._headers})
+        headers["content-type"] = "application/json"
+        client = httpx.AsyncClient(transport=self._transport, timeout=None)
+        request = client.build_request("POST", self._url, content=content, headers=headers)
+        try:
+            with anyio.fail_after(self.timeout):
+                response = await client.send(request, stream=True)
+                await response.aclose()
+        except httpx.ConnectError as error:
+            if not self._tape_so_far():
+                raise _nobody_at(self._url, f"ConnectError: {error}") from error
+            raise
+        return response.status_code, response.headers.get("content-type", "")
+
     # -- judging -----------------------------------------------------------------------------------------------------
 
     def find(self, level: Level, code: str, message: str) -> None:
@@ -221,7 +242,7 @@ class Bench:
         """Raises `UsageError` where the very first request reached nobody."""
         takes = self._tape_so_far()
         if len(takes) == 1 and (error := takes[0].error) is not None and error.startswith(_NOT_REACHED):
-            raise nobody_at(self.url, error)
+            raise _nobody_at(self._url, error)
 
 
 class _OneAtATime:
@@ -242,6 +263,6 @@ class _OneAtATime:
             await self._last.drained
 
 
-def nobody_at(url: str, error: str) -> UsageError:
+def _nobody_at(url: str, error: str) -> UsageError:
     """What is said when there is no agent at all."""
     return UsageError(f"No agent answers at {shown_url(url)}: {error}.\nCheck the address, and that it is running.")

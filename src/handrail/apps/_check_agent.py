@@ -17,6 +17,7 @@ from handrail.apps._load import load_tools
 from handrail.apps._probes import LATER, PROBES, Plan
 from handrail.apps._remote import concealed, headers_of
 from handrail.errors import UsageError
+from handrail.tools import catalogue
 
 __all__ = ["check_agent"]
 
@@ -47,6 +48,10 @@ def _plans(wanted: Wanted) -> Mapping[str, Plan]:
     if unknown := [name for name in wanted.only if name not in PROBES]:
         raise UsageError(f"There is no probe {unknown[0]!r}; --only takes {', '.join(PROBES)}.")
     tools = load_tools(wanted.tools) if wanted.tools else ()
+    try:
+        catalogue(tools)
+    except (TypeError, ValueError) as refusal:
+        raise UsageError(f"These tools cannot be used: {refusal}") from refusal
     plans: dict[str, Plan] = {}
     for name, probe in PROBES.items():
         if not wanted.only or name in wanted.only:

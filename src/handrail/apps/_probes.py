@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-import anyio
 import httpx
 from ag_ui.core import Interrupt
 
 from handrail.agui import abandon, deny
 from handrail.agui._approvals import Given
-from handrail.apps._bench import Bench, Talk, nobody_at
+from handrail.apps._bench import Bench, Talk
 from handrail.apps._findings import Result
 from handrail.apps._load import AnyTool
 from handrail.apps._visible import clipped
 from handrail.errors import ResumeError
+from handrail.run._outcome import error_line
 from handrail.tools import tool
 from handrail.transcript import Failed, Finished, RunState
 
@@ -87,7 +87,7 @@ async def _history(bench: Bench, plan: Plan) -> Result:
 async def _client_tool(bench: Bench, plan: Plan) -> Result:
     """Offer a tool of the client, run it if it is called, and hear what the agent makes of the result."""
     talk = bench.talk(plan.tools or [handrail_echo])
-    names = [tool.name for tool in talk.session.tools]
+    names = [one.name for one in talk.session.tools]
     state = await bench.send(talk, plan.text)
     calls = talk.calls_of(names)
     if not calls:
@@ -96,7 +96,8 @@ async def _client_tool(bench: Bench, plan: Plan) -> Result:
     if talk.session.pending_interrupts:
         return await bench.result("tool", f"{called}, and the agent asks before it goes on", "not-offered")
     if not any(call.local for call in calls):
-        return await bench.result("tool", f"{called}, and the agent answered it itself", "not-offered")
+        by = "the agent answered it itself" if calls[0].result is not None else "it was not for this client to run"
+        return await bench.result("tool", f"{called}, and {by}", "not-offered")
     _must_not_fail(bench, state, "the run that was given the result")
     return await bench.result("tool", f"{called}, and given back what it returned")
 
@@ -140,31 +141,15 @@ async def _disconnect(bench: Bench, plan: Plan) -> Result:
 
 async def _bad_request(bench: Bench, plan: Plan) -> Result:
     """Send what is no JSON; it is refused with a status of its own, and not with a stream."""
-    headers = httpx.Headers({**bench.headers})
-    headers["content-type"] = "application/json"
-    status, kind = None, ""
-    with anyio.move_on_after(bench.timeout) as waiting:
-        try:
-            client = httpx.AsyncClient(transport=bench.transport, timeout=None)
-            request = client.build_request("POST", bench.url, content=_NONSENSE, headers=headers)
-            response = await client.send(request, stream=True)
-            status, kind = response.status_code, response.headers.get("content-type", "")
-            await response.aclose()
-        except httpx.ConnectError as error:
-            if not bench.talks:
-                raise nobody_at(bench.url, str(error)) from error
-            bench.find("error", "transport", f"the agent cannot be reached any more: {error}")
-        except httpx.TransportError as error:
-            bench.find("error", "bad-request", f"the connection broke instead of an answer: {error}")
-    if waiting.cancelled_caught:
-        bench.find("error", "timeout", f"a body that is no JSON was not answered within {bench.timeout:g} s")
-    elif status is not None and (status < 400 or status >= 500):
-        bench.find(
-            "error", "bad-request", f"a body that is no JSON was answered with HTTP {status}, {kind or 'no type'}"
-        )
-    elif kind.startswith("text/event-stream"):
-        bench.find("error", "bad-request", f"HTTP {status} came with an event stream")
-    return await bench.result("bad-request", "" if status is None else f"answered with HTTP {status}")
+    try:
+        status, kind = await bench.post(_NONSENSE)
+    except (TimeoutError, httpx.TransportError) as error:
+        bench.find("error", "bad-request", f"a body that is no JSON had no answer: {error_line(error)}")
+        return await bench.result("bad-request")
+    if not 400 <= status < 500 or kind.startswith("text/event-stream"):
+        words = f"a body that is no JSON was answered with HTTP {status}, Content-Type {kind or 'unknown'}"
+        bench.find("error", "bad-request", words)
+    return await bench.result("bad-request", f"answered with HTTP {status}")
 
 
 PROBES: dict[str, Probe] = {
