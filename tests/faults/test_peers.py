@@ -21,7 +21,7 @@ from tests.faults.meeting import Case, cases, harmed, meet_all, named
 from tests.faults.proxy import Fault, Proxy
 from tests.live.conftest import SERVERS, Servers
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(0 if FACTOR > 1 else 180)]
 
 THEIRS = {
     ("pydantic-ai", "text"): 131,

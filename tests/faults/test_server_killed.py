@@ -16,7 +16,7 @@ from tests.faults.judge import Talk, calls_at, executed_once, nothing_twice, ope
 
 from handrail import Failed, Finished, RunState
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.usefixtures("quiet")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(0 if FACTOR > 1 else 180), pytest.mark.usefixtures("quiet")]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

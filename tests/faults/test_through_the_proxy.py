@@ -14,7 +14,7 @@ from tests.faults.judge import calls_at, executed_once, left_at, open_files, own
 from tests.faults.meeting import Case, cases, harmed, meet_all, named
 from tests.faults.proxy import ACTS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(0 if FACTOR > 1 else 180)]
 
 STRIDE = max(1, 59 // FACTOR)
 """Of so many faults one is tried; it is prime, so that all kinds of them are met, at all kinds of places."""
