@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
@@ -34,9 +34,9 @@ if hasattr(asyncio, "eager_task_factory"):
     HERE["eager"] = ("asyncio", {"loop_factory": eager_loop})
 
 
-def chosen() -> list[str]:
+def chosen(unless_named: Iterable[str] = ("asyncio", "trio")) -> list[str]:
     """The names of those to run on; raises `ValueError` for one that is not here."""
-    names = os.environ.get("HANDRAIL_EVENT_LOOPS", "asyncio,trio").split(",")
+    names = os.environ.get("HANDRAIL_EVENT_LOOPS", ",".join(unless_named)).split(",")
     if missing := [name for name in names if name not in HERE]:
         raise ValueError(f"HANDRAIL_EVENT_LOOPS names {', '.join(missing)}; what is here is {', '.join(HERE)}")
     return names

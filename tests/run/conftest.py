@@ -8,6 +8,13 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from tests.event_loops import HERE, EventLoop, chosen
+
+
+@pytest.fixture(params=chosen(HERE))
+def anyio_backend(request: pytest.FixtureRequest) -> EventLoop:
+    """The handle is what stands on the event loop itself, so its tests run on all there are here."""
+    return HERE[request.param]
 
 
 @pytest.fixture
