@@ -19,23 +19,37 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts its back
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--sample", type=int, metavar="N", help="run only the first N tests of each module")
+    only = "run only the first N tests of each module on each event loop"
+    parser.addoption("--sample", type=int, metavar="N", help=only)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A look at everything in a few seconds, for `make quick`; a module's own order is the order of its importance."""
-    size: int | None = config.getoption("sample")
-    if size is None:
-        return
-    taken: Counter[object] = Counter()
-    chosen: list[pytest.Item] = []
+    """Have reports name the event loop of each test, and leave out what is not in the sample."""
     for item in items:
-        module = item.nodeid.partition("::")[0]
-        if item.get_closest_marker("slow") is None and taken[module] < size:
-            taken[module] += 1
-            chosen.append(item)
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-    items[:] = chosen
+        item.user_properties.append(("event_loop", _event_loop_of(item) or "none"))
+    size: int | None = config.getoption("sample")
+    if size is not None:
+        sample = _sample_of(items, size)
+        config.hook.pytest_deselected(items=[item for item in items if item not in sample])
+        items[:] = [item for item in items if item in sample]
+
+
+def _sample_of(items: list[pytest.Item], size: int) -> set[pytest.Item]:
+    """A look at everything in a few seconds; a module's own order is the order of its importance."""
+    taken: Counter[object] = Counter()
+    sample: set[pytest.Item] = set()
+    for item in items:
+        place = item.nodeid.partition("::")[0], _event_loop_of(item) or chosen()[0]
+        if item.get_closest_marker("slow") is None and taken[place] < size:
+            taken[place] += 1
+            sample.add(item)
+    return sample
+
+
+def _event_loop_of(item: pytest.Item) -> str | None:
+    """The name of the event loop that a test runs on; None for one that is no coroutine."""
+    callspec = getattr(item, "callspec", None)
+    return None if callspec is None else callspec.params.get("anyio_backend")
 
 
 @pytest.fixture(params=chosen())

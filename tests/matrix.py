@@ -3,9 +3,9 @@
     python -m tests.matrix [--sample N | --whole] [--only TEXT]
 
 The Pythons are those of the classifiers in `pyproject.toml`, found on the path and among pyenv's. Each gets two
-environments under `.cache/matrix`, made anew where need be, and in each the tests run once for every event loop of that
-Python, one after the other. What was run and how it ended is a table at the end; a Python that is not here is named in
-it. Exit code 1 if anything failed, or nothing could be run.
+environments under `.cache/matrix`, made anew where need be, and in each the tests run on every event loop of that
+Python. What was run and how it ended is a table; a Python that is not here is named in it. Exit code 1 if anything
+failed, or nothing could be run.
 
 The oldest dependencies are those that handrail names itself, each at its floor; what they need in turn is the newest
 they take. So an old library meets newer ones that deprecate what it does, and its warnings are no failures there.
@@ -18,9 +18,9 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
 import xml.etree.ElementTree as ElementTree
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,28 +81,39 @@ def environment(python: Path, version: str, versions: str) -> Path:
     return inside
 
 
-def run(python: Path, version: str, versions: str, event_loop: str, selection: list[str]) -> Row:
-    """One run of the tests."""
-    name = f"{version}-{versions}-{event_loop}"
-    report, log = HOME / f"{name}.xml", HOME / f"{name}.log"
+def run(python: Path, version: str, versions: str, selection: list[str]) -> Iterator[Row]:
+    """The tests in one environment, on all of its event loops; a row for each of them."""
+    probed = subprocess.run([python, "-c", PROBE], cwd=ROOT, capture_output=True, text=True, check=True)
+    exact, *event_loops = probed.stdout.split()
+    report, log = HOME / f"{version}-{versions}.xml", HOME / f"{version}-{versions}.log"
     report.unlink(missing_ok=True)
     command = [str(python), "-m", "pytest", "-q", "--continue-on-collection-errors"]
     command += ["-p", "no:cacheprovider", f"--junitxml={report}", *WARNINGS[versions]]
     command += [*(f"--ignore=tests/{path}" for path in NOT_HERE), *selection]
-    start = time.monotonic()
+    environ = {**os.environ, "HANDRAIL_EVENT_LOOPS": ",".join(event_loops)}
     with log.open("w") as out:
-        subprocess.run(
-            command, cwd=ROOT, env={**os.environ, "HANDRAIL_EVENT_LOOPS": event_loop}, stdout=out, stderr=out
-        )
-    took = time.monotonic() - start
+        subprocess.run(command, cwd=ROOT, env=environ, stdout=out, stderr=out)
     if not report.exists():
-        return Row(version, versions, event_loop, f"did not come to its end; see {log.relative_to(ROOT)}", True)
-    suite = ElementTree.parse(report).getroot()[0]
-    counts = {what: int(suite.attrib[what]) for what in ("tests", "failures", "errors", "skipped")}
-    failed = counts["failures"] + counts["errors"]
-    passed = counts["tests"] - failed - counts["skipped"]
-    remark = f"{passed:>6} passed {failed:>4} failed {counts['skipped']:>4} skipped {took:>6.0f} s"
-    return Row(version, versions, event_loop, remark + (f"; see {log.relative_to(ROOT)}" if failed else ""), failed > 0)
+        yield Row(exact, versions, "-", f"did not come to its end; see {log.relative_to(ROOT)}", True)
+        return
+    ended = outcomes(report)
+    for event_loop in sorted(ended):
+        passed, skipped, failed = (ended[event_loop][how] for how in ("passed", "skipped", "failed"))
+        remark = f"{passed:>6} passed {failed:>4} failed {skipped:>4} skipped"
+        yield Row(
+            exact, versions, event_loop, remark + (f"; see {log.relative_to(ROOT)}" if failed else ""), failed > 0
+        )
+
+
+def outcomes(report: Path) -> dict[str, Counter[str]]:
+    """How many tests ended how, by event loop; "none" are those that are no coroutines."""
+    ended: dict[str, Counter[str]] = defaultdict(Counter)
+    for case in ElementTree.parse(report).iter("testcase"):
+        event_loop = case.find("properties/property[@name='event_loop']")
+        tags = {child.tag for child in case}
+        how = "failed" if tags & {"failure", "error"} else "skipped" if "skipped" in tags else "passed"
+        ended["none" if event_loop is None else event_loop.attrib["value"]][how] += 1
+    return ended
 
 
 def rows(selection: list[str], only: str) -> Iterator[Row]:
@@ -113,24 +124,20 @@ def rows(selection: list[str], only: str) -> Iterator[Row]:
             yield Row(version, "-", "-", f"SKIPPED: no python{version} on the path, nor among pyenv's")
             continue
         for versions in VERSIONS:
+            if only not in f"{version}-{versions}":
+                continue
             try:
-                inside = environment(python, version, versions)
-                probed = subprocess.run([inside, "-c", PROBE], cwd=ROOT, capture_output=True, text=True, check=True)
+                yield from run(environment(python, version, versions), version, versions, selection)
             except (OSError, subprocess.CalledProcessError) as error:
                 yield Row(version, versions, "-", f"the environment could not be made: {error}", True)
-                continue
-            exact, *event_loops = probed.stdout.split()
-            for event_loop in event_loops:
-                if only in f"{exact}-{versions}-{event_loop}":
-                    yield run(inside, exact, versions, event_loop, selection)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.matrix")
-    parser.add_argument("--sample", type=int, default=6, metavar="N", help="the first N tests of each module (6)")
-    parser.add_argument("--whole", action="store_true", help="all tests: a quarter of an hour for each line")
+    parser.add_argument("--sample", type=int, default=4, metavar="N", help="the first N tests of each module (4)")
+    parser.add_argument("--whole", action="store_true", help="all tests: half an hour for each environment")
     parser.add_argument(
-        "--only", default="", metavar="TEXT", help="only lines with this in them: 3.12, lowest-trio ..."
+        "--only", default="", metavar="TEXT", help="only environments with this in them: 3.12, 3.13-lowest"
     )
     given = parser.parse_args()
     HOME.mkdir(parents=True, exist_ok=True)
