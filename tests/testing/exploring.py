@@ -1,7 +1,8 @@
-"""Exploring in tests: as long as `HANDRAIL_FUZZ` says, and what was explored is printed."""
+"""Exploring in tests: as long as `HANDRAIL_FUZZ` says, elsewhere each time if it does; what was explored is printed."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,8 @@ def explored(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str])
     """`explore`, `HANDRAIL_FUZZ` times as long, with a line that says how many interleavings it was."""
 
     def explored(scenario: Any, *, limit: int = 400, random: int = 100, **options: Any) -> Explored:
-        found = explore(scenario, limit=limit * FACTOR, random=random * FACTOR, **options)
+        seed = 0 if FACTOR == 1 else time.time_ns()
+        found = explore(scenario, limit=limit * FACTOR, random=random * FACTOR, seed=seed, **options)
         with capsys.disabled():
             print(f"\n{request.node.name}: {found}", end="")
         return found

@@ -3,11 +3,12 @@
 It has the callbacks and timers of an ordinary loop, and neither a selector nor sockets. Where that takes the first
 callback in line, this one may take another:
 
-- tasks may be late: the next step of any task that can go on may be taken before what stands in line in front of it;
+- tasks may be late: the next step of any task that can go on may be taken before what stands in line in front of it,
+  and the tasks it is taken before are late from then on. They go on when no other task can, or are chosen before that;
 - plain callbacks keep their order among each other, as asyncio promises;
 - a timer may come early (see `_scheduler`), and time goes on by itself when there is nothing else to do.
 
-Everything is taken in line on the beaten track, so a callback that comes again and again starves nobody.
+Everything else is taken in line, and nobody is late for ever, so what comes again and again starves nobody.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from handrail.testing.interleavings._scheduler import NEVER, Scheduler
 from handrail.testing.interleavings._story import called, suspended_at
 
 __all__ = ["run_on_loop"]
+
+_LATENESS = 200
+"""How many steps of other tasks a task is late at most."""
 
 
 def run_on_loop(scheduler: Scheduler, main: Callable[[], Coroutine[Any, Any, object]]) -> None:
@@ -53,6 +57,7 @@ class _ChosenLoop(asyncio.BaseEventLoop):
         self.troubles: list[dict[str, Any]] = []
         self._scheduler = scheduler
         self._line: list[asyncio.Handle] = []
+        self._late: dict[asyncio.Handle, int] = {}
         self._alarms: list[asyncio.TimerHandle] = []
 
     def time(self) -> float:
@@ -83,6 +88,7 @@ class _ChosenLoop(asyncio.BaseEventLoop):
     def close(self) -> None:
         super().close()
         self._line.clear()
+        self._late.clear()
         self._alarms.clear()
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
@@ -118,20 +124,36 @@ class _ChosenLoop(asyncio.BaseEventLoop):
             self._line.append(heapq.heappop(self._alarms))
 
     def _take(self) -> asyncio.Handle | None:
-        line = self._line = [handle for handle in self._line if not handle.cancelled()]
-        offered = [index for index, handle in enumerate(line) if _task_of(handle) is not None]
-        callback = next((index for index, handle in enumerate(line) if _task_of(handle) is None), None)
-        if callback is not None:
-            offered = sorted([callback, *offered])
+        """Choose what is carried out next: out of the line, or a timer that comes early."""
+        self._line = [handle for handle in self._line if not handle.cancelled()]
+        offered = self._offered()
         alarm = self._next_alarm()
-        can_be_early = alarm is not None and alarm - self._scheduler.now < NEVER
+        can_be_early = bool(offered) and alarm is not None and alarm - self._scheduler.now < NEVER
         option = self._scheduler.choose(len(offered) + can_be_early)
-        if offered and option < len(offered):
-            return line.pop(offered[option])
-        if can_be_early and alarm is not None and offered:
+        if option < len(offered):
+            for passed_over in offered[:option]:
+                if _task_of(passed_over) is not None:
+                    self._late[passed_over] = _LATENESS
+            self._late.pop(offered[option], None)
+            self._line.remove(offered[option])
+            return offered[option]
+        if can_be_early and alarm is not None:
             self._scheduler.now = alarm
             return heapq.heappop(self._alarms)
         return None
+
+    def _offered(self) -> list[asyncio.Handle]:
+        """The steps of all tasks and the first callback: in line, but what is late behind what is not."""
+        callback = next((handle for handle in self._line if _task_of(handle) is None), None)
+        offered = [handle for handle in self._line if handle is callback or _task_of(handle) is not None]
+        late = [handle for handle in offered if handle in self._late]
+        if len(late) + (callback is not None) == len(offered):
+            return offered
+        for handle in late:
+            self._late[handle] -= 1
+            if not self._late[handle]:
+                del self._late[handle]
+        return [handle for handle in offered if handle not in late] + late
 
     def _carry_out(self, handle: asyncio.Handle) -> None:
         story = self._scheduler.story

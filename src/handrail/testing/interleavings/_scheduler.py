@@ -178,9 +178,8 @@ class Scheduler:
         option = self.choices.choose(options, 1) if options > 1 else 0
         if option == 0:
             return
-        to = others[option - 1] if option <= len(others) else self._let_pass(late)
         self._tell(me, "is left before")
-        self._hand_over(to)
+        self._hand_over(others[option - 1] if option <= len(others) else self._let_pass(late))
         me.baton.acquire()
 
     def block(
