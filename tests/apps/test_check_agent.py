@@ -262,7 +262,9 @@ def test_headers_are_sent_with_every_request_and_told_to_nobody() -> None:
 
     def answer(asked: Asked) -> Response:
         seen.append(asked.headers.get("authorization"))
-        return stream([asked.begins(), {"type": "RUN_ERROR", "message": f"who is {asked.headers['authorization']}?"}])
+        key = asked.headers["authorization"]
+        failure = {"type": "RUN_ERROR", "message": f"who is {key}?", "code": key}
+        return stream([asked.begins() | {"protocolVersion": key, key: 1}, failure])
 
     with agent(answer) as url:
         header = ("--header", f"Authorization: {SECRET}")
@@ -302,6 +304,19 @@ def test_an_agent_that_is_busy_for_a_moment_is_asked_again() -> None:
         found = check(url, "--only", "disconnect")
     assert (found.code, found.statuses) == (0, {"disconnect": "passed"})
     assert [run["http_status"] for run in found["disconnect"]["runs"]] == [200, 200, 200]
+
+
+def test_what_was_recorded_is_judged_as_what_is_heard(tmp_path: Path) -> None:
+    """P-8: one order of checks for every way in."""
+    file = tmp_path / "tape"
+    for answer, code in ((good, 0), (two_ends, 1)):
+        with agent(answer) as url:
+            CliRunner().invoke(app, ["record", url, str(file), "--once", "Hi"])
+            found = check(url, "--only", "run", "--message", "Hi")
+        recorded = json.loads(CliRunner().invoke(app, ["check", str(file), "--json"]).stdout)
+        assert (found.code, recorded["errors"]) == (code, code)
+        assert [one["code"] for one in recorded["results"][0]["findings"]] == found.codes("run")
+        file.unlink()
 
 
 # -- agents that do one thing wrong ------------------------------------------------------------------------------------

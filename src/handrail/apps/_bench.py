@@ -224,6 +224,7 @@ class Bench:
                 words = "the body did not end when the run had ended"
                 self._findings.append(Finding("warning", "stream-open", words, advice_for("stream-open"), run))
         found = [*(finding for one in heard for finding in one.findings), *self._findings]
+        found.sort(key=lambda finding: len(takes) if finding.run is None else finding.run)
         self._findings = []
         self._begin = len(self._tape_so_far())
         return Result(name, heard, found, note, apart)

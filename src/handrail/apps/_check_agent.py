@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from handrail.apps._bench import Bench
-from handrail.apps._findings import Result, Wanted
+from handrail.apps._findings import Finding, Heard, Result, Wanted
 from handrail.apps._load import load_tools
 from handrail.apps._probes import LATER, PROBES, Plan
 from handrail.apps._remote import concealed, headers_of
@@ -79,20 +79,22 @@ def _progress(what: str) -> Generator[None]:
 
 
 def _without_secrets(result: Result, headers: Mapping[str, str]) -> Result:
-    """A result as it is told: no text in it repeats the value of a header."""
+    """A result as it is told: nothing in it that an agent may have said repeats the value of a header."""
 
-    def hidden(text: str) -> str:
-        return concealed(text, headers)
+    def hidden(text: str | None) -> str | None:
+        return text and concealed(text, headers)
+
+    def heard(one: Heard) -> Heard:
+        verdict = replace(one.verdict, message=hidden(one.verdict.message), code=hidden(one.verdict.code))
+        return replace(one, verdict=verdict, protocol_version=hidden(one.protocol_version))
+
+    def found(one: Finding) -> Finding:
+        message, advice = (concealed(text, headers) for text in (one.message, one.advice))
+        return replace(one, message=message, advice=advice, path=hidden(one.path))
 
     return replace(
         result,
-        note=hidden(result.note),
-        heard=[
-            replace(heard, verdict=replace(heard.verdict, message=hidden(heard.verdict.message or "") or None))
-            for heard in result.heard
-        ],
-        findings=[
-            replace(finding, message=hidden(finding.message), advice=hidden(finding.advice))
-            for finding in result.findings
-        ],
+        note=concealed(result.note, headers),
+        heard=[heard(one) for one in result.heard],
+        findings=[found(one) for one in result.findings],
     )

@@ -99,7 +99,7 @@ async def _client_tool(bench: Bench, plan: Plan) -> Result:
         by = "the agent answered it itself" if calls[0].result is not None else "it was not for this client to run"
         return await bench.result("tool", f"{called}, and {by}", "not-offered")
     _must_not_fail(bench, state, "the run that was given the result")
-    return await bench.result("tool", f"{called}, and given back what it returned")
+    return await bench.result("tool", f"{called}, its result was sent")
 
 
 async def _interrupt(bench: Bench, plan: Plan) -> Result:
