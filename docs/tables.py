@@ -16,6 +16,7 @@ from typing import get_args
 from handrail import errors, events
 from handrail.agui import _verify as verify
 from handrail.run._lifecycle import TABLE, Cell, Do, Phase, Row
+from handrail.tools._credentials import SHAPES
 
 __all__ = ["PAGES", "filled"]
 
@@ -107,6 +108,10 @@ def _first_line(made: type) -> str:
     return (inspect.getdoc(made) or "").splitlines()[0]
 
 
+def _credentials() -> str:
+    return _table(["hidden"], ((shape.what,) for shape in SHAPES))
+
+
 def _errors() -> str:
     """The tree as the module draws it."""
     drawn = [line for line in (inspect.getdoc(errors) or "").splitlines() if line.startswith("    ")]
@@ -118,6 +123,7 @@ def _wire_name(event: type) -> str:
 
 
 _TABLES: dict[str, Callable[[], str]] = {
+    "credentials": _credentials,
     "errors": _errors,
     "events": _events,
     "lifecycle": _lifecycle,

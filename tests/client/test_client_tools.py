@@ -725,3 +725,35 @@ async def test_a_replayed_run_executes_nothing_again() -> None:
     assert (await made.run()).ok
     assert (ran, made.pending_interrupts) == ([1], ())
     assert len(made.script.inputs) == 3
+
+
+# -- what is not told --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["raised", "raised in a task", "asked"])
+async def test_a_key_in_an_exception_is_told_to_nobody(how: str) -> None:
+    """S-80, L-86: neither the agent, nor the screen, nor the dump; all have the same text."""
+    key = "sk-live-0123456789"
+
+    def use() -> str:
+        raise LookupError(f"401 for https://user:{key}@host/v1?api_key={key}")
+
+    async def use_later() -> str:
+        use()
+        return ""
+
+    def ask(interrupt: Any) -> bool:
+        raise PermissionError(f"token: {key}")
+
+    tool = Tool(use_later if how == "raised in a task" else use, name="use", needs_approval=how == "asked")
+    made = session(finished(call("c1", name="use")), finished(), tools=[tool], ask=ask)
+    await made.run()
+    sent = answers(made.script.inputs[1])["c1"]
+    part = calls(made.transcript)["c1"]
+    if how == "asked":
+        assert sent.content == "Denied by the user: asking a person ended with PermissionError: token: [hidden]"
+    else:
+        assert sent.content == "Tool execution failed: LookupError: 401 for https://[hidden]@host/v1?api_key=[hidden]"
+        assert sent.error == "401 for https://[hidden]@host/v1?api_key=[hidden]"
+    assert (part.result, part.error) == (sent.content, sent.error)
+    assert key not in str(made.dump())

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator
 from tests.server.kit import asking, serving
 from tests.server.scenarios import NOW
 
-from handrail import AbortRun, BackendError, Loop, ToolContext
+from handrail import AbortRun, BackendError, Loop, Outcome, Tool, ToolContext
 from handrail.server import agui_app
 from handrail.testing import ScriptedBackend, call, fail, text
 
@@ -104,6 +105,121 @@ async def test_what_is_raised_here_stays_here(where: str, stream: str | None, ca
         assert body
         for secret in (KEY.encode(), b"models.example", b"/srv/app", b"Leak", b"Traceback"):
             assert secret not in body
+
+
+async def leaks_in_a_task() -> str:
+    """Says it in a task."""
+    raise Leak
+
+
+def leaks_in_a_thread() -> str:
+    """Says it in a thread."""
+    raise Leak
+
+
+def leaks_in_a_generator() -> Iterator[str]:
+    """Says it when it is read."""
+    yield "one"
+    raise Leak
+
+
+async def leaks_in_an_async_generator() -> AsyncIterator[str]:
+    """Says it when it is read in a task."""
+    yield "one"
+    raise Leak
+
+
+def leaks_in_a_group() -> str:
+    """Says it in a group."""
+    raise ExceptionGroup(f"password={KEY}", [Leak()])
+
+
+def leaks_behind_another() -> str:
+    """Says it as the cause."""
+    raise LookupError(f"token: {KEY}") from Leak()
+
+
+def leaks_at_the_end() -> str:
+    """Says it, and ends the run."""
+    raise AbortRun(f"no more of {KEY}")
+
+
+class Odd:
+    """A value that says it when it is made content."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    @property
+    def __dataclass_fields__(self) -> Any:
+        raise Leak
+
+
+def leaks_as_a_value() -> Any:
+    """Says it when its value is read."""
+    return {"odd": Odd()}
+
+
+def checked(value: str) -> str:
+    raise ValueError(f"api_key={KEY}")
+
+
+def leaks_in_a_validator(value: Annotated[str, AfterValidator(checked)] = "x") -> str:
+    """Says it before it is called."""
+    return value
+
+
+TOOLS = [
+    leaks_in_a_task,
+    leaks_in_a_thread,
+    leaks_in_a_generator,
+    leaks_in_an_async_generator,
+    leaks_in_a_group,
+    leaks_behind_another,
+    leaks_at_the_end,
+    leaks_as_a_value,
+    leaks_in_a_validator,
+]
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.__name__)
+async def test_a_key_that_a_tool_raises_stays_here(tool: Callable[..., Any]) -> None:
+    """P-91, P-87, P-86: neither the wire, nor the model, nor the outcome; the rest of the text they all have alike."""
+    backend = ScriptedBackend(
+        [call(tool.__name__, {"value": "x"} if "validator" in tool.__name__ else {}, id="c1"), text("ok")]
+    )
+    outcomes: list[Outcome] = []
+    app = agui_app(
+        Loop([backend], [tool], retry=NOW),
+        on_finish=lambda given, outcome: outcomes.append(outcome),
+        error_text=lambda outcome: str(outcome.error),
+    )
+    async with serving(app) as endpoint:
+        visit = await endpoint.played()
+        again = await endpoint.get("/runs/r1/events").over()
+    [result] = [payload for payload in visit.payloads if payload["type"] == "TOOL_CALL_RESULT"]
+    assert KEY.encode() not in visit.body + again.body
+    assert "[hidden]" in result["content"]
+    [outcome] = outcomes
+    assert KEY not in str(outcome.to_dict())
+    [kept] = [message.content for message in outcome.messages if message.role == "tool"]
+    assert kept == result["content"]
+    asked = [message.content for request in backend.requests for message in request.messages if message.role == "tool"]
+    assert asked == ([] if tool is leaks_at_the_end else [kept])
+
+
+async def test_a_key_that_asking_raises_stays_here() -> None:
+    """P-91, L-116: what `ask` raised becomes the reason of a denial."""
+
+    def ask(interrupt: Any) -> bool:
+        raise Leak
+
+    tools = [Tool(leaks_in_a_thread, needs_approval=True)]
+    app = agui_app(Loop([ScriptedBackend([call("leaks_in_a_thread"), text("ok")])], tools, ask=ask))
+    async with serving(app) as endpoint:
+        visit = await endpoint.played()
+    assert KEY.encode() not in visit.body
+    assert b"[hidden]" in visit.body
 
 
 @pytest.mark.parametrize("error", [ValueError, AbortRun])

@@ -32,7 +32,7 @@ from handrail.client._questions import ABANDONED, DENIED
 from handrail.client._workshop import Workshop
 from handrail.run import Ended
 from handrail.run._child import Child
-from handrail.tools import ArgumentsError, Tool, ToolContext, completed, error_text, groups, taken
+from handrail.tools import ArgumentsError, Tool, ToolContext, completed, error_message, error_text, groups, taken
 
 __all__ = ["Desk", "ToolRound"]
 
@@ -225,7 +225,7 @@ class ToolRound:
             self._answer(job.call, _behind(job.preface, ended.value), None)
             return
         text = f"Tool execution failed: {error_text(error)}"
-        self._answer(job.call, _behind(job.preface, text), str(error) or type(error).__name__)
+        self._answer(job.call, _behind(job.preface, text), error_message(error) or type(error).__name__)
 
     def _give_up(self, job: _Job, why: str) -> None:
         job.is_closed = True

@@ -44,7 +44,7 @@ from handrail.loop._plan import Catalogue, Denied, Plan, Ready, Refused, judge, 
 from handrail.loop._tool_run import ToolRun
 from handrail.loop._words import abandoned
 from handrail.run import Ended
-from handrail.tools import error_text, groups
+from handrail.tools import error_message, error_text, groups
 
 __all__ = ["ToolBatch"]
 
@@ -276,7 +276,7 @@ class ToolBatch:
             return None
         _logger.debug("tool %s raised", run.call.function.name, exc_info=error)
         self._result(run.call, _with_preface(run.preface, error_text(error)), True, duration)
-        return End.failed(str(error) or error_text(error)) if isinstance(error, AbortRun) else None
+        return End.failed(error_message(error) or error_text(error)) if isinstance(error, AbortRun) else None
 
     def _result(self, call: ToolCall, content: ToolContent, is_error: bool, duration: float | None = None) -> None:
         message_id, content = self._driver.new_id(), _whole_content(content)

@@ -12,7 +12,7 @@ from handrail.events import LogLevel
 from handrail.tools._context import ToolContext
 from handrail.tools._results import InThread, awaited, completed, dropped, taken
 from handrail.tools._tool import ArgumentsError, Tool, catalogue, groups, tool
-from handrail.tools._values import as_content, error_text
+from handrail.tools._values import as_content, error_message, error_text
 
 __all__ = [
     "ArgumentsError",
@@ -25,6 +25,7 @@ __all__ = [
     "catalogue",
     "completed",
     "dropped",
+    "error_message",
     "error_text",
     "groups",
     "taken",

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar, cast, overload
 from pydantic import ValidationError
 
 from handrail.tools._context import ToolContext
+from handrail.tools._credentials import without_credentials
 from handrail.tools._settings import require_flag, require_seconds
 from handrail.tools._signature import Signature, without_partials
 from handrail.tools._values import error_text
@@ -242,4 +243,5 @@ def _json_kind(value: object) -> str:
 
 
 def _problem(path: tuple[int | str, ...], message: str) -> str:
+    message = without_credentials(message)  # it may be what a validator of the user's raised
     return f"{'.'.join(str(step) for step in path)}: {message}" if path else message

@@ -17,8 +17,9 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from handrail.events import ToolContent
+from handrail.tools._credentials import without_credentials
 
-__all__ = ["INERT", "as_content", "as_data", "error_text"]
+__all__ = ["INERT", "as_content", "as_data", "error_message", "error_text"]
 
 _PARTS: tuple[type, ...] = get_args(get_args(ContentPart)[0])
 _MAX_ERROR_TEXT = 4_000
@@ -55,15 +56,20 @@ def as_data(data: object) -> dict[str, Any]:
 
 
 def error_text(error: BaseException) -> str:
-    """An exception as the result of its call: "ClassName: message", cut to 4,000 characters."""
+    """An exception as the result of its call: "ClassName: message", without credentials, cut to 4,000 characters."""
     if isinstance(error.__cause__, StopIteration) and str(error) == "coroutine raised StopIteration":
         error = error.__cause__  # it cannot pass through a coroutine itself
+    name, message = type(error).__name__, error_message(error)
+    return (f"{name}: {message}" if message else name)[:_MAX_ERROR_TEXT]
+
+
+def error_message(error: BaseException) -> str:
+    """The text of an exception, "" if it has none, without what looks like a credential, cut to 4,000 characters."""
     try:
         message = str(error)
     except Exception:  # an exception whose own text raises is still an answer
-        message = ""
-    name = type(error).__name__
-    return (f"{name}: {message}" if message else name)[:_MAX_ERROR_TEXT]
+        return ""
+    return without_credentials(message)[:_MAX_ERROR_TEXT]
 
 
 def _content(value: Any) -> ToolContent:
