@@ -66,7 +66,7 @@ SHAPES: tuple[Shape, ...] = (
         told=rf"\1{HIDDEN}",
     ),
     _shape(
-        '`password = "..."`; also passwd, passphrase, pwd, secret, token, and api, access, account, private, secret key',
+        '`password = "..."`; passwd, passphrase, pwd, secret, token, api, access, account, private, secret key',
         _ASSIGNED,
         r"(b?\")(?:[^\"\\]|(?s:\\.))++(?:\"|\\?\Z)",
         told=rf'\1\2{HIDDEN}"',
