@@ -25,7 +25,7 @@ from tests.faults.forker import say
 from tests.live.handrail_server import SCENARIOS
 
 from handrail import Loop, Tool, ToolContext
-from handrail.loop import BackendRequest
+from handrail.loop import BackendRequest, LoopRun
 from handrail.server import agui_app
 from handrail.testing import ScriptedBackend, pair, text
 
@@ -77,6 +77,18 @@ class _PacedStream:
         return await self._deltas.__anext__()
 
 
+class Told:
+    """A loop that says when it is run: not every request comes to that."""
+
+    def __init__(self, loop: Loop, given: RunAgentInput) -> None:
+        self._loop = loop
+        self._given = given
+
+    def run(self, *messages: Any, **options: Any) -> LoopRun:
+        say(what="began", thread=self._given.thread_id, run=self._given.run_id)
+        return self._loop.run(*messages, **options)
+
+
 class Agent:
     """The ASGI app: the endpoint, frame by frame, and at `/left` what is open in this process."""
 
@@ -115,9 +127,8 @@ class Agent:
 
     # -- what it serves ----------------------------------------------------------------------------------------------
 
-    def loop_for(self, given: RunAgentInput, principal: object) -> Loop:
+    def loop_for(self, given: RunAgentInput, principal: object) -> Told:
         """The scenario that is the first word of the last turn or, once its calls are answered, the end of it."""
-        say(what="asked", thread=given.thread_id, run=given.run_id)
         visit = _visit.get()
         props: Any = given.forwarded_props or {}
         visit.thread_id, visit.hold = given.thread_id, props.get("hold")
@@ -142,7 +153,7 @@ class Agent:
             return f"deleted {path}"
 
         tools = [Tool(get_weather), Tool(delete_file, needs_approval=True)]
-        return Loop([Paced(ScriptedBackend(steps), in_step)], tools)
+        return Told(Loop([Paced(ScriptedBackend(steps), in_step)], tools), given)
 
     async def _caught_up(self, run_id: str) -> None:
         """Wait until all that a run has said is sent: until its reader stands there and waits for more."""

@@ -7,6 +7,7 @@ import traceback
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from typing import Literal, NamedTuple
 
 import anyio
@@ -35,15 +36,15 @@ class Case(NamedTuple):
     where: str
 
 
-def named(what: str, scenario: str) -> str:
-    """The id of a thread; all are of one length, so that the answers on them have one layout."""
-    return f"{what:>20} {scenario:>12}"
+def named(*what: object) -> str:
+    """The id of a thread: of one length, so that answers have one layout, and no byte away from any other's."""
+    return sha256(repr(what).encode()).hexdigest()[:32]
 
 
 async def cases(port: int, scenario: str, path: str = "") -> list[Case]:
     """Everything that can go wrong at every place of the scenario; and, if more is asked for, at any byte."""
     with Proxy(port) as proxy:
-        async with talking(proxy.url + path, thread_id=named("whole", scenario)) as watched:
+        async with talking(proxy.url + path, thread_id=named("whole", scenario, path)) as watched:
             assert (await talk(watched.session, scenario)).ok
     found: list[Case] = []
     chance = random.Random(FACTOR)
@@ -57,6 +58,14 @@ async def cases(port: int, scenario: str, path: str = "") -> list[Case]:
             for where, at in [*places(bytes(message)), *anywhere]:
                 found += [Case(scenario, on, Fault(how, way, at), where) for how in ACTS]
     return found
+
+
+def one_of(found: Sequence[Case], many: int, *, half: int | None = None) -> Sequence[Case]:
+    """One of so many cases, more if more is asked for, and of these all or one half; of each kind as many."""
+    step = max(1, many // FACTOR)
+    if step % len(ACTS) == 0:  # it would meet one kind of fault, and no other
+        step += 1
+    return found[::step] if half is None else found[half * step :: 2 * step]
 
 
 async def meet_all(

@@ -90,5 +90,5 @@ def stopped(forker: Forker, url: str, scenario: str, file: Path, point: dict[str
 
 def until_the_runs_are_over(server: Child, thread: str, since: float) -> float:
     """Wait for it; how many seconds that took."""
-    ends = [server.wait("ran", run=asked["run"], within=WITHIN)["at"] for asked in server.told("asked", thread=thread)]
+    ends = [server.wait("ran", run=began["run"], within=WITHIN)["at"] for began in server.told("began", thread=thread)]
     return max([0.0, *(end - since for end in ends)])

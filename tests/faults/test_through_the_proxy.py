@@ -11,13 +11,11 @@ from tests.agui.effort import FACTOR
 from tests.faults.conversation import SCENARIOS
 from tests.faults.forker import Child, Forker
 from tests.faults.judge import calls_at, executed_once, left_at, open_files, own_threads, until
-from tests.faults.meeting import Case, cases, harmed, meet_all, named
+from tests.faults.meeting import Case, cases, harmed, meet_all, named, one_of
 from tests.faults.proxy import ACTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(0 if FACTOR > 1 else 180)]
 
-STRIDE = max(1, 59 // FACTOR)
-"""Of so many faults one is tried; it is prime, so that all kinds of them are met, at all kinds of places."""
 SILENCE = 2.5
 
 
@@ -39,10 +37,10 @@ async def test_a_fault_between_client_and_server(
     port: int = server.wait("up")["port"]
     url = f"http://127.0.0.1:{port}/"
     before, files, threads = left_at(url), open_files(), own_threads()
-    chosen = (await cases(port, scenario))[(anyio_backend == "trio") * STRIDE :: STRIDE * 2]
+    chosen = one_of(await cases(port, scenario), 59, half=anyio_backend == "trio")
 
     async def meet(number: int, case: Case) -> None:
-        thread = named(f"{anyio_backend} {number}", scenario)
+        thread = named(anyio_backend, number, scenario)
         async with harmed(case, port, thread, silence=SILENCE) as talk:
             took("server's run over behind a harmed connection", await runs_over(server, thread))
         executed_once(talk, calls_at([server], thread))
@@ -57,6 +55,6 @@ async def test_a_fault_between_client_and_server(
 async def runs_over(server: Child, thread: str) -> float:
     """Wait until the server has nothing to do for a thread any more; how many seconds that took."""
     since = time.monotonic()
-    for asked in server.told("asked", thread=thread):
-        await until(lambda run=asked["run"]: server.told("ran", run=run), f"the run of {thread} goes on")
+    for began in server.told("began", thread=thread):
+        await until(lambda run=began["run"]: server.told("ran", run=run), f"the run of {thread} goes on")
     return time.monotonic() - since
