@@ -415,12 +415,37 @@ async def test_other_origins_are_not() -> None:
         ({"replay_window": -1}, ValueError),
         ({"max_held_runs": -1}, ValueError),
         ({"replay_window": float("nan")}, ValueError),
+        ({"keepalive": float("nan")}, ValueError),
+        ({"keepalive": True}, TypeError),
+        ({"max_body_bytes": 1.5}, TypeError),
+        ({"max_held_runs": "many"}, TypeError),
+        ({"max_held_runs": None}, TypeError),
+        ({"busy": []}, ValueError),
+        ({"on_disconnect": None}, ValueError),
+        ({"allow_origins": 5}, TypeError),
+        ({"allow_origins": None}, TypeError),
+        ({"allow_origins": [5]}, TypeError),
+        ({"allow_origins": b"*"}, TypeError),
+        ({"allow_origins": "app.example"}, ValueError),
+        ({"allow_origins": ["https://app.example/"]}, ValueError),
+        ({"allow_origins": ["*", ""]}, ValueError),
+        ({"authorize": "admin"}, TypeError),
+        ({"on_finish": 5}, TypeError),
+        ({"error_text": "It failed."}, TypeError),
+        ({"on_warning": True}, TypeError),
     ],
 )
 def test_options_that_cannot_work_are_refused(options: Any, error: type[Exception]) -> None:
     """P-76: when the app is made."""
     with pytest.raises(error, match=next(iter(options))):
         agui_app(Loop([endless()]), **options)
+
+
+@pytest.mark.parametrize("origin", ["null", "http://localhost:3000", "http://[::1]:3000", "capacitor://localhost"])
+def test_every_origin_that_a_page_can_have_is_taken(origin: str) -> None:
+    """P-81: alone, in a list, and as any iterable."""
+    for allowed in (origin, [origin], iter([origin])):
+        agui_app(Loop([endless()]), allow_origins=allowed)
 
 
 def test_what_is_no_loop_is_refused() -> None:

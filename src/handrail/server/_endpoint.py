@@ -39,6 +39,7 @@ from handrail.server._requests import ClientGone, check_is_json, judged, read_bo
 from handrail.server._runs import Busy, HeldRun, OnDisconnect, OnFinish, Runs
 from handrail.server._stream import Reader
 from handrail.server._tape import Tape
+from handrail.tools._settings import require_callable, require_number, require_seconds, require_whole
 
 __all__ = ["AguiApp", "agui_app"]
 
@@ -112,6 +113,14 @@ def agui_app(
     tasks of the server's event loop; under trio, serve inside `async with RunScope():`. Plain functions are called on
     the event loop and must not block. Raises `TypeError` or `ValueError` for options that cannot work.
     """
+    require_callable(authorize, "authorize", "a function of a ServerRequest")
+    require_callable(on_finish, "on_finish", "a function of an input and an outcome")
+    require_callable(error_text, "error_text", "a function of an outcome")
+    require_callable(on_warning, "on_warning", "a function of a WarningRecord")
+    require_seconds(keepalive, "keepalive")
+    require_whole(max_body_bytes, "max_body_bytes", 1, "it is a number of bytes, at least 1")
+    require_number(replay_window, "replay_window", "it is a number of seconds, at least 0")
+    require_whole(max_held_runs, "max_held_runs", 0, "it is a number of runs, at least 0")
     return AguiApp(
         loop,
         authorize=authorize,
@@ -119,11 +128,11 @@ def agui_app(
             busy=_one_of(Busy, busy, "busy"),
             on_disconnect=_one_of(OnDisconnect, on_disconnect, "on_disconnect"),
             on_finish=on_finish,
-            replay_window=_not_below(0, replay_window, "replay_window"),
-            max_held_runs=_not_below(0, max_held_runs, "max_held_runs"),
+            replay_window=replay_window,
+            max_held_runs=max_held_runs,
         ),
-        keepalive=None if keepalive is None else _not_below(0.001, keepalive, "keepalive"),
-        max_body_bytes=_not_below(1, max_body_bytes, "max_body_bytes"),
+        keepalive=keepalive,
+        max_body_bytes=max_body_bytes,
         origins=Origins(allow_origins),
         stream=_one_of(Streaming, stream, "stream"),
         error_text=error_text,
@@ -337,10 +346,4 @@ def _one_of(choices: Any, value: Any, name: str) -> Any:
         raise ValueError(f"{name} is one of {', '.join(map(repr, known))}, not {value!r}")
     return value
 
-
-def _not_below(least: Any, value: Any, name: str) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} is a number, not {type(value).__name__}")
-    if not value >= least:
-        raise ValueError(f"{name} is {value}: it is at least {least}")
     return value
