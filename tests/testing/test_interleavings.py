@@ -173,7 +173,7 @@ def test_a_lock_is_waited_for() -> None:
             with pytest.raises(RuntimeError, match="release"):
                 held.release()
 
-    assert explore(scenario, lines_of=HERE, limit=300).count > 200
+    assert explore(scenario, lines_of=HERE, limit=150, random=100).count > 150
 
 
 def test_a_deadlock_is_seen_at_once() -> None:
@@ -264,7 +264,7 @@ def test_a_timeout_may_come_early() -> None:
         yield [lambda: told.wait(timeout) or pytest.fail("it was too late"), told.set]
 
     assert "it was too late" in str(fault_in(lambda: scenario(5), lines_of=HERE))
-    assert explore(lambda: scenario(3600), lines_of=HERE).count > 1
+    assert explore(lambda: scenario(3600), lines_of=HERE, limit=50, random=50).count > 1
 
 
 def test_steps_without_end() -> None:
@@ -367,7 +367,7 @@ def test_callbacks_keep_their_order() -> None:
         yield [main, calls]
         assert row == [0, 1, 2, 3]
 
-    assert explore(scenario, limit=300).count > 100
+    assert explore(scenario, limit=150, random=50).count > 100
 
 
 def test_a_task_that_waits_for_good_is_a_deadlock() -> None:

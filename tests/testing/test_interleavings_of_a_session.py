@@ -201,8 +201,8 @@ def turns_and_the_end() -> Iterator[Players]:
 
 
 SCENARIOS: dict[str, tuple[Any, int]] = {
-    "stopped and cancelled": (calls_stopped_and_cancelled, 100),
-    "closed": (calls_and_the_end, 100),
+    "stopped and cancelled": (calls_stopped_and_cancelled, 80),
+    "closed": (calls_and_the_end, 80),
     "two loops": (calls_of_two_loops, 20),
     "a tool": (a_tool_and_a_stop, 20),
     "turns": (turns_of_two_loops, 100),
