@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.endurance import runs, sessions
-from tests.endurance.figures import Figures, compared, taken
+from tests.endurance.figures import Figures, compared, fill_caches, taken
 from tests.endurance.noise import Noise
 
 WARM_UP = (800, 75)
@@ -39,6 +39,7 @@ def timed(count: int, what: str, play: Callable[[], Any]) -> None:
 
 def main(run_count: int, session_count: int) -> int:
     noise = Noise()
+    fill_caches()
     runs.play(WARM_UP[0])
     before = taken()
     timed(run_count, "runs", lambda: runs.play(run_count))

@@ -10,7 +10,7 @@ from typing import Any
 
 import uvicorn
 from starlette.responses import JSONResponse
-from tests.endurance.figures import taken
+from tests.endurance.figures import fill_caches, taken
 from tests.endurance.model import new_loop
 from tests.endurance.noise import Noise
 
@@ -22,6 +22,7 @@ HELD = 10
 
 def main(port: int) -> None:
     noise = Noise()
+    fill_caches()
     agent = agui_app(new_loop(asks=False), max_held_runs=HELD, on_warning=lambda record: None)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
