@@ -4,7 +4,7 @@
     server idle APP STREAMS               KB of the server for each of so many streams that are open and say nothing
     server serve APP PORT                 the server itself
 
-Apps: `NAME ready` has all tokens at once, `NAME paced` gives the loop a turn for each, `NAME held` stops half way.
+Apps: `NAME ready` has all tokens at once, `NAME paced` gives the loop a turn for each, `NAME held` stops behind five.
 `bytes` is the floor: frames that were made before, each sent by itself.
 """
 
@@ -28,7 +28,9 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def app(name: str, way: str) -> Any:
-    script = Script(tokens=TOKENS, paced=way == "paced", hold=asyncio.Event() if way == "held" else None)
+    script = Script(tokens=TOKENS, paced=way == "paced")
+    if way == "held":
+        script = Script(tokens=10, hold=asyncio.Event())
     if name == "bytes":
         return frames(script)
     agent: Any = FRAMEWORKS[name]().agent(script)

@@ -163,7 +163,7 @@ def new_waker() -> AsyncWaker:
 def checkpoint() -> Awaitable[None]:
     """Let other tasks run, and a pending cancellation be delivered; to be awaited at once."""
     # Under asyncio anyio does the same, ten calls further down.
-    return anyio.lowlevel.checkpoint() if in_trio_task() else asyncio.sleep(0)
+    return anyio.lowlevel.checkpoint() if "trio" in sys.modules and in_trio_task() else asyncio.sleep(0)
 
 
 def cancelled_class() -> type[BaseException]:

@@ -20,6 +20,7 @@ from handrail.agui._ending import internal_error
 from handrail.agui._outbound import ErrorText, Outbound
 from handrail.events import RunEvent
 from handrail.run import Run
+from handrail.run._log import Log
 from handrail.run._run import log_of
 from handrail.run._waiters import Waiters
 
@@ -36,27 +37,26 @@ _MOST_BYTES = 64 * 1024
 class Tape:
     """The frames of one run, which may not have started yet."""
 
-    __slots__ = ("_error_text", "_frames", "_out", "_read", "_run", "_unstarted", "is_complete")
+    __slots__ = ("_error_text", "_frames", "_log", "_out", "_read", "_run", "is_complete", "waiters")
 
     def __init__(self, out: Outbound, error_text: ErrorText | None) -> None:
         self._out: Outbound | None = out
         self._error_text = error_text
         self._run: Run[RunEvent] | None = None
+        self._log: Log[RunEvent] | None = None
         self._read = 0
         self._frames: list[bytes] = []
-        self._unstarted = Waiters()
+        self.waiters = Waiters()
+        """Where a waker is found when the run has something to say, or has begun."""
         self.is_complete = False
         """Whether the terminal event is on it."""
 
     def record(self, run: Run[RunEvent]) -> None:
         """From now on the tape takes over what this run says."""
-        self._run = run
-        self._unstarted.wake_all()
-
-    @property
-    def waiters(self) -> Waiters:
-        """Where a waker is found when the run has something to say, or has begun."""
-        return self._unstarted if self._run is None else log_of(self._run).waiters
+        unstarted = self.waiters
+        self._run, self._log = run, log_of(run)
+        self.waiters = self._log.waiters
+        unstarted.wake_all()
 
     def frames(self, start: int) -> tuple[bytes, int, bool]:
         """Frames from number `start` on that are ready, in one piece; the number behind them; whether more are."""
@@ -80,18 +80,18 @@ class Tape:
 
     def _take_over(self) -> bool:
         """Translate what the run has said since the last look; whether there is more of it."""
-        run, out = self._run, self._out
-        if run is None or out is None:
+        run, log, out = self._run, self._log, self._out
+        if run is None or log is None or out is None:
             return False
-        log = log_of(run)
+        fresh = log.items[self._read : self._read + _MOST_AT_ONCE]
+        self._read += len(fresh)
         try:
-            for event in log.items[self._read : self._read + _MOST_AT_ONCE]:
-                self._read += 1
+            for event in fresh:
                 if (delta := out.next_delta(event)) is None:
                     self._add(out.feed(event))
                 else:
                     self._frames.append(encode_next(len(self._frames), *delta))
-            if log.is_over(self._read):
+            if log.end is not None and log.is_over(self._read):
                 self._add(out.finish(run.result.value, self._error_text))
                 self._complete()
         except Exception:
@@ -111,10 +111,9 @@ class Tape:
         self._complete()
 
     def _complete(self) -> None:
-        waiters = self.waiters
         self.is_complete = True
-        self._out = self._run = None
-        waiters.wake_all()
+        self._out = self._run = self._log = None
+        self.waiters.wake_all()
 
     def _add(self, events: Sequence[Event]) -> None:
         for event in events:
