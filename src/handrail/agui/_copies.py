@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from ag_ui.core import EventType
 from pydantic import BaseModel
 
 from handrail.agui._models import instance
@@ -19,7 +20,7 @@ __all__ = ["copied", "hands_out_copies"]
 C = TypeVar("C", bound=type[Any])
 V = TypeVar("V")
 
-_NEVER_CHANGE = frozenset[type]({str, int, float, bool, type(None)})
+_NEVER_CHANGE = frozenset[type]({str, int, float, bool, type(None), EventType})
 
 
 def copied(value: V) -> V:
@@ -33,7 +34,10 @@ def _copied(value: Any) -> Any:
         for name, held in fields.items():
             if type(held) not in _NEVER_CHANGE:
                 fields[name] = _copied(held)
-        return instance(type(value), fields, value.__pydantic_fields_set__.copy(), copy_json(value.__pydantic_extra__))
+        further = value.__pydantic_extra__
+        return instance(
+            type(value), fields, value.__pydantic_fields_set__.copy(), copy_json(further) if further else {}
+        )
     if isinstance(value, list):
         items = cast("list[Any]", value)
         return [_copied(item) for item in items] if any(isinstance(i, BaseModel) for i in items) else copy_json(items)
