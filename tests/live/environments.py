@@ -39,8 +39,13 @@ class Unavailable(Exception):
     """An environment cannot be had here, and why."""
 
 
+_unavailable: dict[str, Unavailable] = {}
+
+
 def python_of(name: str) -> Path:
-    """The interpreter of an environment, which is made if it is not there. Raises `Unavailable`."""
+    """The interpreter of an environment, which is made if it is not there. Raises `Unavailable`; it is tried once."""
+    if name in _unavailable:
+        raise _unavailable[name]
     wanted = "\n".join(ENVIRONMENTS[name])
     home = HOME / name
     made, python = home / "made", home / "bin" / "python"
@@ -59,8 +64,10 @@ def _make(name: str, home: Path, python: Path) -> None:
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True, capture_output=True, text=True)
         subprocess.run(install, cwd=ROOT, check=True, capture_output=True, text=True, timeout=900)
     except (OSError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1]
-        raise Unavailable(f"the {name} environment could not be made: {said[:200]}") from error
+        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        why = next((line for line in said if line.strip().startswith("ERROR")), said[-1]).strip()
+        _unavailable[name] = Unavailable(f"the {name} environment could not be made: {why[:200]}")
+        raise _unavailable[name] from error
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from tests import pages
 from handrail import Run, RunDriver
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "recipes.md"
-PATIENCE = 1.0
+PATIENCE = 2.0
 """Seconds after which a run that is not drained counts as waiting for its tool."""
 
 
