@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from handrail.client._turns import Turns
 from handrail.run import Settled
 from handrail.run._settled import settle
 from handrail.testing import InterleavingError, check_messages, replay
+from handrail.transcript import Transcript
 
 __all__ = ["explored"]
 
@@ -100,16 +102,55 @@ def calls_stopped_and_cancelled() -> Iterator[Players]:
 
 def calls_and_the_end() -> Iterator[Players]:
     callers = Callers(2)
+    asked: list[int] = []
+
+    async def end() -> None:
+        await callers.session.aclose()
+        assert not callers.session.busy
+        asked.append(len(callers.session.script.inputs))
 
     async def user() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(callers.send, "one")
             group.start_soon(callers.send, "two")
-            group.start_soon(callers.session.aclose)
+            group.start_soon(end)
 
     yield [user]
     callers.check()
-    assert callers.session._turns.is_closed
+    assert asked == [len(callers.session.script.inputs)], "something was asked behind aclose"
+
+
+def calls_and_the_end_elsewhere() -> Iterator[Players]:
+    callers = Callers(2)
+    asked: list[int] = []
+
+    async def one() -> None:
+        await callers.send("one")
+
+    async def end() -> None:
+        await callers.session.aclose()
+        assert not callers.session.busy
+        asked.append(len(callers.session.script.inputs))
+
+    yield [one, end]
+    callers.check()
+    assert asked == [len(callers.session.script.inputs)], "something was asked behind aclose"
+
+
+def a_reader_elsewhere() -> Iterator[Players]:
+    callers = Callers(1)
+    seen: list[Transcript] = []
+
+    async def user() -> None:
+        await callers.send("one")
+        await callers.session.aclose()
+
+    async def reader() -> None:
+        seen.extend([transcript async for transcript in callers.session.changes()])
+
+    yield [user, reader]
+    assert all(before is not after for before, after in itertools.pairwise(seen))
+    assert seen[-1] is callers.session.transcript
 
 
 def calls_of_two_loops() -> Iterator[Players]:
@@ -216,6 +257,14 @@ def test_the_queue(name: str, explored: Explorer) -> None:
     """S-39, S-41 to S-46, S-51, S-57, S-145, S-155: whatever comes in between, each call has its turn or none."""
     scenario, limit = SCENARIOS[name]
     assert explored(scenario, limit=limit, random=limit // 2).count >= limit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", [calls_and_the_end_elsewhere, a_reader_elsewhere])
+def test_across_loops(scenario: Any, explored: Explorer) -> None:
+    """S-51, S-144: nothing is asked behind `aclose`, and no reader has one transcript twice, on another loop either."""
+    lines = ["handrail.client._session", "handrail.client._observe"]
+    assert explored(scenario, limit=150, random=50, lines_of=lines).count >= 150
 
 
 # -- planted bugs ------------------------------------------------------------------------------------------------------

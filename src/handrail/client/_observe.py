@@ -141,7 +141,8 @@ class Changes(AsyncIterator[Transcript]):
         await observers.waiters.until(
             lambda: observers.current is not self._seen or observers.is_closed or self._is_closed
         )
-        if self._is_closed or observers.current is self._seen:
+        current = observers.current  # once: another thread may publish between two looks
+        if self._is_closed or current is self._seen:
             raise StopAsyncIteration
-        self._seen = observers.current
-        return observers.current
+        self._seen = current
+        return current

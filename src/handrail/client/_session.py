@@ -326,8 +326,7 @@ class AgentSession:
         self.stop()
         try:
             with anyio.fail_after(timeout):
-                if self._exchange is not None:
-                    await self._exchange.over
+                await self._turns.over
                 for run in self._setting.kept:
                     await run.drained
         finally:
@@ -365,6 +364,8 @@ class AgentSession:
         await self._turns.take()
         exchange = self._exchange = Exchange(self._setting, wish.params)
         try:
+            if self._turns.is_closed:  # `aclose` may have looked when there was no exchange to stop yet
+                raise closed()
             return await exchange.go(wish.begin(exchange, self._setting, self._now()))
         finally:
             self._exchange = None

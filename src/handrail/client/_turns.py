@@ -1,7 +1,9 @@
 """One exchange at a time, first come first served, across tasks, event loops and threads.
 
 A turn is handed on directly: whoever gives it back gives it to the first who waits, so nobody who comes later can slip
-in between. Somebody who leaves in the very moment in which the turn is handed to him hands it on.
+in between. Somebody who leaves in the very moment in which the turn is handed to him hands it on, and so does somebody
+to whom it is handed in the moment in which the queue is closed: whoever closes it may wait for `over`, and nobody has a
+turn behind that.
 """
 
 from __future__ import annotations
@@ -21,13 +23,15 @@ __all__ = ["Turns"]
 class Turns:
     """The queue of a session. `is_free` is whether nobody has the turn or waits for it."""
 
-    __slots__ = ("_lock", "_taken", "_waiting", "is_closed")
+    __slots__ = ("_lock", "_taken", "_waiting", "is_closed", "over")
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._waiting: deque[Settled[bool]] = deque()
         self._taken = False
         self.is_closed = False
+        self.over: Settled[None] = Settled()
+        """Set when the queue is closed and the last turn was given back."""
 
     @property
     def is_free(self) -> bool:
@@ -56,7 +60,9 @@ class Turns:
         except BaseException:
             self._leave(place)
             raise
-        if not granted:
+        if granted and self.is_closed:
+            self.give()
+        if self.is_closed:
             raise closed()
 
     def give(self) -> None:
@@ -65,6 +71,8 @@ class Turns:
             self._taken = bool(self._waiting)
             if self._waiting:
                 settle(self._waiting.popleft(), True)
+            elif self.is_closed:
+                settle(self.over, None)
 
     def close(self) -> None:
         """Nobody gets a turn any more, those who wait least of all."""
@@ -72,6 +80,8 @@ class Turns:
             self.is_closed = True
             while self._waiting:
                 settle(self._waiting.popleft(), False)
+            if not self._taken:
+                settle(self.over, None)
 
     def _leave(self, place: Settled[bool]) -> None:
         with self._lock:
