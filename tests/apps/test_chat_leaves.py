@@ -16,7 +16,7 @@ LONGEST_LEAF = 4_700  # characters
 MOST_LINES = 62
 MOST_WIDGETS = 100
 
-SIZE = 40_000
+SIZE = 16_000
 KINDS = {
     "a paragraph": "All **work** and *no* `play` makes [an](http://a.b) agent dull. ",
     "one word": "x",
@@ -26,15 +26,15 @@ KINDS = {
     "a loose list": "1. item\n\n",
     "a nested list": "".join("  " * depth + "- x\n" for depth in range(11)),
     "lists in an item": "- - - - - - - - x\n",
-    "one item": "- a\n" + "    - b\n" * 10_000,
-    "a table": "| a | b | c |\n|---|---|---|\n" + "| 1 | 2 | 3 |\n" * 3_000,
-    "a table with cells left out": "|a|b|c|d|e|f|g|h|\n|-|-|-|-|-|-|-|-|\n" + "x\n" * 20_000,
+    "one item": "- a\n" + "    - b\n" * 2_000,
+    "a table": "| a | b | c |\n|---|---|---|\n" + "| 1 | 2 | 3 |\n" * 1_500,
+    "a table with cells left out": "|a|b|c|d|e|f|g|h|\n|-|-|-|-|-|-|-|-|\n" + "x\n" * 2_000,
     "a wide table": f"|{'a|' * 300}\n|{'-|' * 300}\n|{'b|' * 300}\n",
     "quotes": "> quoted text that goes on\n",
     "deep quotes": "> " * 11 + "deep\n\n",
     "quotes without end": "> ",
     "a list in quotes": "> - a\n> - b\n",
-    "an open fence": "```python\n" + "x = 1\n" * 10_000,
+    "an open fence": "```python\n" + "x = 1\n" * 3_000,
     "headings": "# h\n",
     "rules": "---\n\n",
     "stars": "*a **b ",
@@ -87,13 +87,13 @@ def widgets_of(text: str) -> int:
 def test_a_text_of_any_shape_is_cut_into_leaves_of_bounded_size(kind: str) -> None:
     """F-17: what a redraw parses and mounts is bounded, however long the answer is and whatever it never closes."""
     text = (KINDS[kind] * SIZE)[:SIZE]
-    leaves = leaves_of(text, 7_001)
+    leaves = leaves_of(text, 1_501)
     assert max(map(len, leaves)) <= LONGEST_LEAF
     assert max(leaf.count("\n") for leaf in leaves) <= MOST_LINES
     assert max(map(widgets_of, leaves)) <= MOST_WIDGETS
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.sampled_from(BLOCKS), st.integers(1, 30)), max_size=12))
 def test_no_mixture_of_blocks_makes_a_leaf_of_many_widgets(bits: list[tuple[str, int]]) -> None:
     """F-17: by the parser's own account, not by the guess that the leaves are cut by."""

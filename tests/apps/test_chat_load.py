@@ -136,6 +136,11 @@ async def test_redrawing_a_long_conversation_touches_what_changed_and_mounts_a_p
     async with app.run_test(size=SIZE) as pilot:
         await shows(pilot, "answer 1999")
         conversation = app.query_one(Conversation)
+
+        def is_drawn() -> bool:
+            return len(conversation.children) == conversation._last - conversation._first  # pyright: ignore
+
+        await until(pilot, is_drawn)
         before = set(conversation.children)
         assert len(before) <= conversation.most
         await write(pilot, "another")
@@ -155,18 +160,24 @@ async def test_redrawing_a_long_conversation_touches_what_changed_and_mounts_a_p
 
 @pytest.mark.slow
 async def test_nothing_piles_up_with_redraws() -> None:
+    """F-17: neither widgets and tasks, nor the lines that were drawn, nor anything else."""
     app = chat()
     async with app.run_test(size=SIZE) as pilot:
         conversation = app.query_one(Conversation)
 
-        async def redraw(times: int) -> tuple[int, int]:
+        async def redraw(times: int) -> tuple[int, int, int]:
             for number in range(times):
-                card = Block("card", "good", f"call {number}", "more " * (number % 7))
-                await conversation.show([Block("said", "said", f"text {number}"), card, *PAGE[: number % 3]])
+                card = Block("card", "good", f"call {number % 10}", "more " * (number % 7))
+                await conversation.show([Block("said", "said", f"text {number % 10}"), card, *PAGE[: number % 3]])
+                await pilot.pause()
+            await conversation.show([])
             await pilot.pause()
             gc.collect()
-            return sum(isinstance(one, Widget) for one in gc.get_objects()), len(asyncio.all_tasks())
+            alive = gc.get_objects()
+            return sum(isinstance(one, Widget) for one in alive), len(asyncio.all_tasks()), len(alive)
 
-        await redraw(6)
-        before = await redraw(6)
-        assert await redraw(30) == before
+        await redraw(12)
+        widgets, tasks, objects = await redraw(12)
+        now_widgets, now_tasks, now_objects = await redraw(48)
+        assert (now_widgets, now_tasks) == (widgets, tasks)
+        assert now_objects < objects + 5_000

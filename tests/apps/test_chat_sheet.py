@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-import pytest
 from tests.apps.chatting import Agent, calls, finished, says, started
 
 from handrail import AgentSession

@@ -36,9 +36,9 @@ from handrail.apps.chat._conversation import Conversation
 from handrail.apps.chat._page import Page
 from handrail.apps.chat._questions import Questions
 from handrail.apps.chat._sheet import Sheet
-from handrail.apps.chat._status import Meter, Standing, still_running, verdict
+from handrail.apps.chat._status import Meter, Standing, still_running, verdict, went_wrong
 from handrail.client import Agent, AgentSession
-from handrail.transcript import Failed, Finished, RunState, ToolCallPart
+from handrail.transcript import RunState, ToolCallPart
 
 __all__ = ["ChatApp", "Opening"]
 
@@ -125,9 +125,13 @@ class ChatApp(App[None]):
         async for _ in session.changes():
             is_drawn = False
             while not is_drawn:
+                blocks = sheet.blocks(session.transcript)
+                while sheet.is_behind:
+                    await sleep(0)
+                    blocks = sheet.blocks(session.transcript)
                 began = time.monotonic()
                 try:
-                    is_drawn = await self._conversation.show(sheet.blocks(session.transcript)) and not sheet.is_behind
+                    is_drawn = await self._conversation.show(blocks)
                     await self._show_questions()
                 except (MountError, NoMatches):
                     if self.is_running:
@@ -234,7 +238,7 @@ class ChatApp(App[None]):
 
     def _go_on(self, state: RunState) -> None:
         """Send what waits, if the answer before it came; else give it back to whoever wrote it."""
-        if _went_wrong(state):
+        if went_wrong(state):
             self._give_back()
         elif self._waiting and not self.session.pending_interrupts:
             self._send(self._waiting.popleft())
@@ -300,7 +304,7 @@ class ChatApp(App[None]):
     def _can_retry(self) -> bool:
         """Whether the last run ended so that it can be asked for again as it was."""
         session = self.session
-        return bool(session.owed_answers) or (_went_wrong(session.transcript.run) and not session.pending_interrupts)
+        return bool(session.owed_answers) or (went_wrong(session.transcript.run) and not session.pending_interrupts)
 
     def action_stop(self) -> None:
         if isinstance(self.screen, Page):
@@ -395,8 +399,3 @@ class ChatApp(App[None]):
 
     def _complain(self, text: str) -> None:
         self.notify(visible(clipped(text, 500)), severity="error", markup=False, timeout=8)
-
-
-def _went_wrong(state: RunState) -> bool:
-    """Whether it ended so that a person may want to ask again."""
-    return isinstance(state, Failed) or (isinstance(state, Finished) and state.outcome == "cancelled")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -57,6 +58,7 @@ def chat(
     except ModuleNotFoundError as missing:
         raise UsageError(f"The chat needs {missing.name}: pip install 'handrail[chat]'.") from missing
     app = ChatApp(agent, title=title, tools=tools, opening=opening, new_session=new_session)
+    gc.freeze()  # what was imported stays anyway, and looking through all of it is a pause that a person feels
     runner = asyncio.Runner()
     left = runner.run(_until_left(app))
     if left is None:

@@ -13,6 +13,7 @@ from typing import ClassVar, TypeAlias
 
 import anyio
 from markdown_it import MarkdownIt
+from textual._styles_cache import StylesCache
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.geometry import Size
@@ -132,6 +133,15 @@ def _widget(block: Block) -> Drawn:
             return Fold(block)
 
 
+def _forget_lines() -> None:
+    """Let go of the lines of widgets that are gone.
+
+    Textual keeps two colours for each of the last 1,024 widgets under the widget's whole cache of lines: 100 MB, and a
+    second of collecting garbage, after a few minutes of streaming.
+    """
+    StylesCache.get_inner_outer.cache_clear()
+
+
 class Conversation(VerticalScroll):
     """Everything said so far, as far as it fits the window."""
 
@@ -196,6 +206,7 @@ class Conversation(VerticalScroll):
 
     async def show(self, blocks: Sequence[Block]) -> bool:
         """Draw these blocks in the place of the last ones; False where some of the window are still to be drawn."""
+        _forget_lines()
         async with self._drawing:
             self._blocks = blocks
             if self.is_following or self._first >= len(blocks):

@@ -10,9 +10,9 @@ each, and only the last one still grows. What was once put on a leaf stays there
 | before any line                                | 3,000 characters, 60 lines, or 40 widgets |
 | behind a word                                  | 4,000 characters                          |
 
-The widgets are those of items, quotes and cells, as `Outline` guesses them. A fence or a table that is open where a leaf
-ends is opened again on the next one, so that code stays code, and columns stay columns; a list is numbered on, and what
-was nested begins at the margin.
+The widgets are those of items, quotes and cells, as `Outline` guesses them. A fence or a table that is open where a
+leaf ends is opened again on the next one, so that code stays code, and columns stay columns; a list is numbered on, and
+what was nested begins at the margin.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Outline:
         self._before = ""
 
     def read(self, line: str, bars: int) -> int:
-        """Take in the beginning of the next line, which has so many bars; how many widgets it is drawn by beside one."""
+        """Take in the beginning of the next line, which has so many bars; its widgets beyond one."""
         before, self._before = self._before, line
         marks = _MARKS.match(line)
         quotes = min(marks[0].count(">"), _DEEPEST) if marks else 0

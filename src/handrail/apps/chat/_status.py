@@ -12,7 +12,7 @@ from handrail.apps._visible import clipped, one_line
 from handrail.client._spent import spent
 from handrail.transcript import Failed, Finished, RunState
 
-__all__ = ["Meter", "Standing", "still_running", "verdict"]
+__all__ = ["Meter", "Standing", "still_running", "verdict", "went_wrong"]
 
 Mood = Literal["quiet", "busy", "good", "waiting", "bad"]
 
@@ -67,6 +67,11 @@ def verdict(run: RunState, questions: Sequence[Interrupt] = ()) -> Standing:
             return Standing("✓ finished", "good")
         case _:
             return Standing("ready", "quiet")
+
+
+def went_wrong(run: RunState) -> bool:
+    """Whether it ended so that a person may want to ask again."""
+    return isinstance(run, Failed) or (isinstance(run, Finished) and run.outcome == "cancelled")
 
 
 def still_running(names: Sequence[str]) -> str:
