@@ -43,9 +43,10 @@ docs: $(VENV)/installed-docs       ## the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 LONGER ?= 50
-fuzz: $(VENV)/installed-dev        ## the property tests and interleavings, LONGER times as long as in `make test`
+fuzz: $(VENV)/installed-dev        ## the property tests, interleavings and faults, LONGER times as long as in `make test`
 	HANDRAIL_FUZZ=$(LONGER) $(PY) -m pytest -s --timeout 0 tests/agui/test_fuzz.py tests/agui/test_fuzz_budget.py tests/agui/test_schema.py \
-	  tests/testing/test_interleavings_of_a_run.py tests/testing/test_interleavings_of_a_session.py
+	  tests/testing/test_interleavings_of_a_run.py tests/testing/test_interleavings_of_a_session.py \
+	  tests/faults
 
 SAMPLE ?= 12
 mutants: $(VENV)/installed-dev     ## break the rules one thing at a time, and see whether a test notices

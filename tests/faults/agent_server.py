@@ -25,6 +25,7 @@ from tests.faults.forker import say
 from tests.live.handrail_server import SCENARIOS
 
 from handrail import Loop, Tool, ToolContext
+from handrail.errors import Refuse
 from handrail.loop import BackendRequest, LoopRun
 from handrail.server import agui_app
 from handrail.testing import ScriptedBackend, pair, text
@@ -136,6 +137,8 @@ class Agent:
         results = [message.content for message in given.messages[turn:] if isinstance(message, ToolMessage)]
         first_word = str(given.messages[turn].content).partition(" ")[0]
         goes_on = bool(results or given.resume)
+        if not goes_on and first_word not in SCENARIOS:
+            raise Refuse(422, f"There is no scenario {first_word!r}.")
         steps = [text(*(f"It said {result}. " for result in results), "Done.")] if goes_on else SCENARIOS[first_word]
 
         async def in_step() -> None:

@@ -30,10 +30,13 @@ def took() -> Callable[[str, float], None]:
 
 @pytest.fixture
 def quiet(forker: Forker) -> Iterator[None]:
-    """The processes have nothing to complain of: no task that nobody waited for, no error in a log."""
-    before = forker.complaints()
+    """The processes have nothing to complain of, no task that nobody waited for, no error in a log.
+
+    But for a request that is none: that is what uvicorn says to a first line or a header that came to harm.
+    """
+    before = len(forker.complaints())
     yield
-    assert forker.complaints() == before
+    assert forker.complaints()[before:].replace("Invalid HTTP request received.\n", "") == ""
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from tests.faults.received import Received, received
 from tests.faults.verdicts import judge, judge_end
 
 AT_ONCE = 24
+"""Cases that are met at the same time; most of the time most of them wait."""
 Way = Literal["request", "answer"]
 MAY_WAIT = CHANGES | {"stall"}
 """Faults that may leave both ends waiting, so that a client has to give up."""

@@ -68,7 +68,7 @@ def answered(client: socket.socket, expected: bytes) -> tuple[bytes, str]:
     answer = b""
     try:
         while True:
-            client.settimeout(WITHIN if len(answer) < len(expected) else 0.2)
+            client.settimeout(WITHIN if len(answer) < len(expected) else 0.1)
             data = client.recv(4096)
             if not data:
                 return answer, "closed"

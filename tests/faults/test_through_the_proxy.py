@@ -14,7 +14,7 @@ from tests.faults.judge import calls_at, executed_once, left_at, open_files, own
 from tests.faults.meeting import Case, cases, harmed, meet_all, named, one_of
 from tests.faults.proxy import ACTS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(0 if FACTOR > 1 else 180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(0 if FACTOR > 1 else 180), pytest.mark.usefixtures("quiet")]
 
 SILENCE = 2.5
 
