@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from tests.apps.chatting import Agent, calls, chat, finished, says, screen, show
 
 from handrail.apps.chat._app import ChatApp
 from handrail.apps.chat._composer import Composer
-from handrail.testing import gate
+from handrail.apps.chat._left import LocalAgent
+from handrail.loop import Loop
+from handrail.testing import ScriptedBackend, call, gate
 from handrail.tools import tool
 
 SMALL, LARGE = (80, 24), (200, 50)
@@ -228,6 +231,26 @@ async def test_escape_while_a_tool_waits_for_consent_takes_the_question_away() -
         await pilot.press("escape")
         await until(pilot, lambda: "May the tool" not in screen(app))
         await shows(pilot, "✗ failed")
+
+
+async def test_what_a_loop_has_left_running_is_named() -> None:
+    released = threading.Event()
+
+    @tool
+    def sleep_on() -> str:
+        released.wait()
+        return "woken"
+
+    app = ChatApp(LocalAgent(Loop([ScriptedBackend([call("sleep_on")])], tools=[sleep_on])), title="test")
+    async with app.run_test(size=LARGE, notifications=True) as pilot:
+        await write(pilot, "go")
+        await shows(pilot, "sleep_on  … waiting for its result")
+        await pilot.press("escape")
+        try:
+            await shows(pilot, "■ stopped", "still running: sleep_on")
+        finally:
+            released.set()
+        await until(pilot, lambda: "still running" not in screen(app))
 
 
 async def test_copying_an_answer() -> None:

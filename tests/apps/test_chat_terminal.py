@@ -83,7 +83,7 @@ def test_leaving_waits_for_no_tool_that_is_stuck_and_names_what_is_left(tmp_path
         screen.press("\x11")
         pressed = time.monotonic()
         screen.read_until("The run that was going on has been stopped.")
-        screen.read_until("Left behind, still running")
+        screen.read_until("Left behind, still running: sleep_on.")
         assert screen.process.wait(PATIENCE) == 0
         assert time.monotonic() - pressed < 10
 

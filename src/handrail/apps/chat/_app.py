@@ -33,6 +33,7 @@ from handrail.apps.chat import _keep
 from handrail.apps.chat._commands import command_in, help_text
 from handrail.apps.chat._composer import Composer
 from handrail.apps.chat._conversation import Conversation
+from handrail.apps.chat._left import still_at_work
 from handrail.apps.chat._page import Page
 from handrail.apps.chat._questions import Questions
 from handrail.apps.chat._sheet import Sheet
@@ -145,7 +146,7 @@ class ChatApp(App[None]):
         """Draw what is not of the transcript: how things stand, and what waits."""
         session = self.session
         line = self._standing()
-        facts = [line.text, self._used(), still_running(session.still_running()), self._tolerated()]
+        facts = [line.text, self._used(), still_running(still_at_work(session, self._agent)), self._tolerated()]
         self._status.update(" · ".join(filter(None, facts)))
         self._status.set_classes(line.mood)
         self._queue.display = bool(self._waiting)

@@ -13,6 +13,7 @@ from handrail.apps._load import AnyTool
 from handrail.apps._once import once, say
 from handrail.apps._remote import headers_of
 from handrail.apps._visible import one_line
+from handrail.apps.chat._left import still_at_work
 from handrail.apps.chat._target import agent_named, tools_with_consent
 from handrail.client import Agent, AgentSession
 from handrail.errors import UsageError
@@ -60,7 +61,7 @@ def chat(
     app = ChatApp(agent, title=title, tools=tools, opening=opening, new_session=new_session)
     gc.freeze()  # what was imported stays anyway, and looking through all of it is a pause that a person feels
     runner = asyncio.Runner()
-    left = runner.run(_until_left(app))
+    left = runner.run(_until_left(app, agent))
     if left is None:
         runner.close()
         return 0
@@ -69,7 +70,7 @@ def chat(
     os._exit(0)
 
 
-async def _until_left(app: ChatApp) -> str | None:
+async def _until_left(app: ChatApp, agent: Agent) -> str | None:
     """Run the app; what is still running when it was left, or None."""
     await app.run_async()
     session = app.session
@@ -78,7 +79,7 @@ async def _until_left(app: ChatApp) -> str | None:
     try:
         await session.aclose(_CLOSING_GRACE)
     except TimeoutError:
-        running = session.still_running()
+        running = still_at_work(session, agent)
         names = ", ".join(one_line(name) or "unnamed" for name in running) or "the agent's run"
         return f"Left behind, still running: {names}."
     return None

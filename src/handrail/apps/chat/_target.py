@@ -7,7 +7,8 @@ from typing import Any
 
 from handrail.apps._load import AnyTool, load, load_tools
 from handrail.apps._remote import is_url, remote_agent
-from handrail.client import Agent, LoopAgent
+from handrail.apps.chat._left import LocalAgent
+from handrail.client import Agent
 from handrail.errors import UsageError
 from handrail.tools import Tool
 
@@ -26,14 +27,14 @@ def agent_named(name: str, headers: Mapping[str, str] | None = None) -> Agent:
     if name == "demo":
         from handrail.apps.chat._demo import demo_loop
 
-        return LoopAgent(demo_loop())
+        return LocalAgent(demo_loop())
     if ":" not in name:
         raise UsageError(f"{name!r} is no agent; give a URL, module:loop, or demo.")
     found = load(name)
     if callable(getattr(found, "start", None)):
         return found
     if callable(getattr(found, "run", None)):
-        return LoopAgent(found, error_text=lambda outcome: outcome.error)  # whoever runs it may know what went wrong
+        return LocalAgent(found, error_text=lambda outcome: outcome.error)  # whoever runs it may know what went wrong
     raise UsageError(f"{name!r} is a {type(found).__name__}; it takes a Loop, or an agent with a method start().")
 
 
