@@ -6,7 +6,6 @@ for cycles and takes nearly three times as long; what was checked has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from ag_ui.core import EventType
@@ -15,9 +14,8 @@ from pydantic import BaseModel
 from handrail.agui._models import instance
 from handrail.agui._values import copy_json
 
-__all__ = ["copied", "hands_out_copies"]
+__all__ = ["copied"]
 
-C = TypeVar("C", bound=type[Any])
 V = TypeVar("V")
 
 _NEVER_CHANGE = frozenset[type]({str, int, float, bool, type(None), EventType})
@@ -44,30 +42,3 @@ def _copied(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_copied(item) for item in cast("tuple[Any, ...]", value))
     return copy_json(value)
-
-
-def hands_out_copies(*names: str, read: Callable[[Any], Any] = copied) -> Callable[[C], C]:
-    """Have each reading of these fields of a slotted class give a copy, made by `read`; `kept` has what is there."""
-
-    def decorate(kind: C) -> C:
-        for name in names:
-            setattr(kind, name, _HandedOut(kind.__dict__[name], read))
-        return kind
-
-    return decorate
-
-
-class _HandedOut:
-    """A field before its slot. An empty slot raises `AttributeError`, as without it."""
-
-    __slots__ = ("_read", "slot")
-
-    def __init__(self, slot: Any, read: Callable[[Any], Any]) -> None:
-        self.slot = slot
-        self._read = read
-
-    def __get__(self, owner: object, kind: type[Any] | None = None) -> Any:
-        return self if owner is None else self._read(self.slot.__get__(owner))
-
-    def __set__(self, owner: object, value: Any) -> None:
-        self.slot.__set__(owner, value)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, get_args
 import anyio
 from ag_ui.core import Event, Message, RunAgentInput, RunErrorEvent, RunFinishedEvent, RunStartedEvent, TokenUsage
 
-from handrail.agui._copies import copied, hands_out_copies
+from handrail.agui._copies import copied
 from handrail.agui._history import stopped_answer
 from handrail.agui._inbound import DEFAULT_MAX_EVENT_BYTES, Inbound
 from handrail.agui._input import encode_input, outgoing_input
@@ -29,6 +29,7 @@ from handrail.agui._warnings import WarningRecord, WarningSink
 from handrail.client._spent import spent
 from handrail.client._warning_log import WarningLog
 from handrail.errors import NotSettled, TransportError, WireError
+from handrail.events._handed_out import hands_out_copies
 from handrail.run import EventStream, Run, RunDriver
 from handrail.run import Verdict as RunVerdict
 from handrail.run._hosting import host
@@ -41,7 +42,7 @@ _logger = logging.getLogger("handrail.agui")
 _LIFE_OF_A_RUN = frozenset[type]({RunStartedEvent, RunFinishedEvent, RunErrorEvent})
 
 
-@hands_out_copies("result", "state", "messages", "usage")
+@hands_out_copies("result", "state", "messages", "usage", read=copied)
 @dataclass(frozen=True, slots=True)
 class AgentReport:
     """How the last run on an agent's stream ended, in the agent's words and in ours (P-3).

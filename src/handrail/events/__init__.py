@@ -2,7 +2,8 @@
 
 Every event is a value: frozen, slotted, made with keyword arguments. The maker leaves `run_id` and `seq` empty; the
 run publishes a stamped copy, so what a reader holds is placed and what the maker holds has not changed. `kind` strings
-are never renamed and payloads only gain keys: a reader ignores what it does not know.
+are never renamed and payloads only gain keys: a reader ignores what it does not know. A message, an interrupt or an
+object in an event is a copy at each reading, so nothing that a reader does to it reaches the run.
 
     run-started, round-started,
     attempt-started, (token | reasoning-token)*, attempt-failed | attempt-succeeded,
@@ -22,6 +23,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from ag_ui import core as agui
 
 from handrail.events._base import Plain, RunEvent, event, one_of
+from handrail.events._handed_out import hands_out_copies
 
 __all__ = [
     "AbandonReason",
@@ -155,6 +157,7 @@ class AttemptSucceeded(RunEvent):
     latency: float
 
 
+@hands_out_copies("message", "reasoning")
 @event
 class AssistantMessage(RunEvent):
     """The turn is committed: `message` is in the conversation, behind `reasoning` if the model gave any."""
@@ -189,6 +192,7 @@ class ToolCall(RunEvent):
     round: int
 
 
+@hands_out_copies("arguments")
 @event
 class ToolStarted(RunEvent):
     """The tool is running, with the checked arguments."""
@@ -211,6 +215,7 @@ class ToolProgress(RunEvent):
     message: str | None = None
 
 
+@hands_out_copies("content")
 @event
 class ToolResult(RunEvent):
     """The call was seen to end. `content` is what the model sees, `duration` in seconds."""
@@ -242,6 +247,7 @@ class ToolAbandoned(RunEvent):
         one_of(AbandonReason, "reason", self.reason)
 
 
+@hands_out_copies("interrupt")
 @event
 class AskPending(RunEvent):
     """A person is being asked, in process."""
@@ -250,6 +256,7 @@ class AskPending(RunEvent):
     interrupt: agui.Interrupt
 
 
+@hands_out_copies("answer")
 @event
 class AskAnswered(RunEvent):
     """The question is over; `answer` is absent when there is none."""
@@ -259,6 +266,7 @@ class AskAnswered(RunEvent):
     answer: agui.ResumeEntry | None = None
 
 
+@hands_out_copies("data")
 @event
 class Log(RunEvent):
     """A remark of the loop or of a tool. It may hold secrets and is not for the wire."""
@@ -272,6 +280,7 @@ class Log(RunEvent):
         one_of(LogLevel, "level", self.level)
 
 
+@hands_out_copies("notice")
 @event
 class LimitReached(RunEvent):
     """A limit was tripped; tools are off from here on. `notice` is the message that tells the model so."""
@@ -287,6 +296,7 @@ class LimitReached(RunEvent):
         one_of(LimitName, "limit", self.limit)
 
 
+@hands_out_copies("message")
 @event
 class Steered(RunEvent):
     """A user turn that came while the run was going on; `round` is absent when no round took it."""
@@ -296,6 +306,7 @@ class Steered(RunEvent):
     round: int | None = None
 
 
+@hands_out_copies("interrupts")
 @event
 class RunCompleted(RunEvent):
     """The run ended by itself. With `interrupts` or `pending_calls` it has something left to ask."""

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from ag_ui.core import ContentPart
 
-from handrail.agui._copies import copied, hands_out_copies
+from handrail.agui._copies import copied
+from handrail.events._handed_out import hands_out_copies
 from handrail.transcript._document import Version
 from handrail.transcript._run_state import Idle, RunState
 from handrail.transcript._text import GrowingText
@@ -136,7 +137,7 @@ class ReasoningPart(_MadeWhenRead):
     _makes: ClassVar = {"text": lambda part: str(part._growing)}
 
 
-@hands_out_copies("parsed_arguments", "result")
+@hands_out_copies("parsed_arguments", "result", read=copied)
 @dataclass(frozen=True, slots=True)
 class ToolCallPart(_MadeWhenRead):
     """A tool call, its arguments as they arrive, and its result.

@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from ag_ui.core import Interrupt
 
-from handrail.agui._copies import hands_out_copies
+from handrail.agui._copies import copied
 from handrail.agui._verdict import CANCELLED_CODE, CLIENT_ERROR_CODE
 from handrail.errors import WireError
+from handrail.events._handed_out import hands_out_copies
 
 __all__ = [
     "CANCELLED_CODE",
@@ -44,7 +45,7 @@ class Running:
     ok: ClassVar[bool] = False
 
 
-@hands_out_copies("result", "interrupts")
+@hands_out_copies("result", "interrupts", read=copied)
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The agent said that its run is over, and how.
