@@ -75,7 +75,8 @@ def _progress(what: str) -> Generator[None]:
     finally:
         later.cancel()
         later.join()
-        progress.stop()
+        if progress.live.is_started:  # rich before 15 ends a line even where it has drawn none
+            progress.stop()
 
 
 def _without_secrets(result: Result, headers: Mapping[str, str]) -> Result:
