@@ -25,11 +25,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(0 if FACTOR > 1 else 180)]
 
 THEIRS = {
     ("pydantic-ai", "text"): 131,
-    ("pydantic-ai", "tool"): 179,
-    ("pydantic-ai", "client-tool"): 257,
+    ("pydantic-ai", "tool"): 257,
+    ("pydantic-ai", "client-tool"): 359,
     ("pydantic-ai", "interrupt"): 211,
     ("langgraph", "text"): 503,
-    ("langgraph", "reasoning"): 701,
 }
 """What is played with them, and of how many faults one is tried."""
 SILENCE = 5.0
