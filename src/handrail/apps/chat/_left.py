@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from handrail.agui._outbound import ErrorText
 from handrail.client import Agent, AgentSession, LoopAgent
 from handrail.run import Run
 
@@ -15,9 +16,9 @@ _OF_A_TOOL = "tool "  # how the loop names the work of one
 class LocalAgent(LoopAgent):
     """A loop as an agent that can be asked which tools it has left running."""
 
-    def __init__(self, loop: Any, **options: Any) -> None:
+    def __init__(self, loop: Any, *, error_text: ErrorText | None = None) -> None:
         self._runs = _Runs(loop)
-        super().__init__(self._runs, **options)
+        super().__init__(self._runs, error_text=error_text)
 
     def left_running(self) -> tuple[str, ...]:
         """The names of what has not returned of the runs that are over."""
