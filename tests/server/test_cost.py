@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import anyio
+from tests.agui.counting import calls
 from tests.server.kit import Endpoint, Visit, asking, frames_of
 
 from handrail import FinishDelta, Loop, RunScope, TextDelta
@@ -73,6 +74,19 @@ def test_frames_that_are_ready_together_go_out_in_one_send() -> None:
     assert sends[1] <= 200 + 4
     assert sends[20] <= 10 + 4
     assert sends[200] <= 1 + 4
+
+
+def test_calls_for_a_token() -> None:
+    """F-14: Python calls for a token on its way from the model into a send, and no more for a later one."""
+
+    def made(tokens: int, burst: int) -> int:
+        app = agui_app(Loop([Bursts(tokens, burst)]))
+        return calls(lambda: answered(app), "call")
+
+    made(100, 1000)
+    few, more, many = (made(tokens, 1000) for tokens in (100, 300, 500))
+    assert many - more == more - few
+    assert (more - few) / 200 <= 7
 
 
 def test_a_large_heap_goes_out_in_pieces() -> None:

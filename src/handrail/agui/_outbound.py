@@ -26,6 +26,8 @@ from ag_ui.core import (
     ReasoningEncryptedValueEvent,
     ReasoningMessage,
     RunAgentInput,
+    RunErrorEvent,
+    RunFinishedEvent,
     RunStartedEvent,
     TextMessageContentEvent,
     TextMessageEndEvent,
@@ -87,11 +89,8 @@ class Outbound:
         self._owed: list[Answer] = []
         self._secrets: dict[str, ReasoningEncryptedValueEvent] = {}
         self._unanswered: dict[str, None] = {}
-
-    @property
-    def is_over(self) -> bool:
+        self.is_over = False
         """Whether the terminal event has gone out."""
-        return self._gate.phase in ("finished", "errored")
 
     def feed(self, event: loop.RunEvent) -> Sequence[Event]:
         """The AG-UI events that an event of the loop becomes; none for what is the loop's own business."""
@@ -130,10 +129,10 @@ class Outbound:
             self._start()
             self._close()
             self._send_missing_results(ended.messages)
-            self._emit(ending(self._given, ended, self._error_text(ended, error_text)))
+            self._end(ending(self._given, ended, self._error_text(ended, error_text)))
         except (LocalProtocolError, ValueError) as error:
             self._warn(WarningRecord("outgoing", f"the run could not be brought to its end: {error}"))
-            self._emit(internal_error())
+            self._end(internal_error())
         return self._taken()
 
     def _error_text(self, ended: Ended, make: ErrorText | None) -> str | None:
@@ -151,7 +150,7 @@ class Outbound:
         if self.is_over:
             return ()
         self._close()
-        self._emit(internal_error())
+        self._end(internal_error())
         return self._taken()
 
     def _close(self) -> None:
@@ -165,6 +164,10 @@ class Outbound:
 
     def _emit(self, event: Event) -> None:
         self._made.append(self._gate.passed(event))
+
+    def _end(self, event: RunFinishedEvent | RunErrorEvent) -> None:
+        self._emit(event)
+        self.is_over = True
 
     def _start(self, event: loop.RunEvent | None = None) -> None:
         if self._gate.phase == "fresh":

@@ -140,7 +140,10 @@ class _AsyncioHome:
         if loop is None:
             return
         try:
-            loop.call_soon_threadsafe(fn)
+            if asyncio._get_running_loop() is loop and asyncio.current_task(loop) is not None:
+                loop.call_soon(fn)
+            else:
+                loop.call_soon_threadsafe(fn)
         except RuntimeError:  # closed: nobody is left there
             return
 

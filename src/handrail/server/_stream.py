@@ -60,7 +60,8 @@ class Reader:
         """Send until the tape is complete or the client has gone; returns with nothing left running."""
         async with self._children:
             try:
-                self._start_sending()
+                if not self._waits_for_news():
+                    self._start_sending()
                 await self._watch_client(receive)
             finally:
                 self.is_through = True
@@ -75,6 +76,11 @@ class Reader:
                     pass
                 return
             self._start_sending()
+
+    def _waits_for_news(self) -> bool:
+        """Put the waker out; False if there are news already, which nobody will be woken for."""
+        self._tape.waiters.wakers[self] = True
+        return not self._tape.has_news(self._next)
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
@@ -103,10 +109,8 @@ class Reader:
                     await send({"type": "http.response.body", "body": frames or COMMENT, "more_body": True})
                     self._last_byte = time.monotonic()
                     await checkpoint()
-                elif self in tape.waiters.wakers:
+                elif self._waits_for_news():
                     return
-                else:
-                    tape.waiters.wakers[self] = True  # and look once more, so that nothing is missed
         except Exception:  # whatever the server raises, this client cannot be reached any more
             self._end()
         finally:

@@ -72,6 +72,11 @@ class Tape:
             end += 1
         return b"".join(ready[start:end]), end, has_more or end < len(ready)
 
+    def has_news(self, start: int) -> bool:
+        """Whether there is anything for a reader at `start`; takes nothing over."""
+        is_further = self._log is not None and self._log.has_more(self._read)
+        return is_further or start < len(self._frames) or self.is_complete
+
     def is_exhausted_at(self, start: int) -> bool:
         """Whether nothing is left for a new reader of a run that is over."""
         while self._take_over():
