@@ -1,8 +1,10 @@
 """The conversation of one run: the one place where messages are added to it.
 
-A message that is in is never changed or removed. Next to the messages stands what a provider is shown of them, kept
-along so that a request costs no walk over the history. It is a copy: a backend that writes on it changes no outcome.
-And it can be encoded: half of a surrogate pair, which a history may well have, would fail every request from then on.
+A message that is in is never changed or removed. Next to the messages stands what a provider is shown of them, made of
+what is new when there is a request, so that none costs a walk over the history. It is a copy: a backend that writes on
+it changes no outcome. And it can be encoded: half of a surrogate pair, which a history may well have, would fail every
+request from then on. Answers go between messages that no request has shown yet: a turn with calls is followed by no
+request before all of them are answered.
 """
 
 from __future__ import annotations
@@ -38,13 +40,15 @@ def shown(part: Any) -> Any:
 
 
 class Conversation:
-    """`messages` is everything, `shown` what goes to a model; `final` is read by `last_text` and `last_words`."""
+    """`messages` is everything, `shown()` what goes to a model; `final` is read by `last_text` and `last_words`."""
 
-    __slots__ = ("_calls", "_ids", "last_text", "last_words", "messages", "shown")
+    __slots__ = ("_calls", "_ids", "_is_shown", "_shown", "last_text", "last_words", "messages")
 
     def __init__(self, messages: Iterable[Message]) -> None:
         self.messages: list[Message] = []
-        self.shown: list[Message] = []
+        self._shown: list[Message] = []
+        self._is_shown = 0
+        """How many of the messages `_shown` was made of."""
         self.last_text = ""
         """The text of the turn committed last."""
         self.last_words = ""
@@ -71,22 +75,26 @@ class Conversation:
     def _store(self, message: Message) -> None:
         self.messages.append(message)
         self._ids.add(message.id)
-        if not isinstance(message, ActivityMessage):
-            self.shown.append(shown(message))
         if isinstance(message, AssistantMessage):
             for call in message.tool_calls or ():
                 self._calls[call.id] = len(self._calls)
 
+    def shown(self) -> list[Message]:
+        """What goes to a model; not to be changed, but for the messages in it."""
+        new = self.messages[self._is_shown :]
+        self._shown += [shown(message) for message in new if not isinstance(message, ActivityMessage)]
+        self._is_shown += len(new)
+        return self._shown
+
     def answer(self, answer: ToolMessage) -> None:
         """Add the answer to a call of the last turn with calls: among its tool messages, in call order."""
-        order = self._calls
-        for listed, own in ((self.messages, answer), (self.shown, shown(answer))):
-            place = len(listed)
-            while not isinstance(listed[place - 1], (ToolMessage, AssistantMessage)):
-                place -= 1
-            while _is_behind(listed[place - 1], answer, order):
-                place -= 1
-            listed.insert(place, own)
+        messages, order = self.messages, self._calls
+        place = len(messages)
+        while not isinstance(messages[place - 1], (ToolMessage, AssistantMessage)):
+            place -= 1
+        while _is_behind(messages[place - 1], answer, order):
+            place -= 1
+        messages.insert(place, answer)
 
     def has_call(self, call_id: str) -> bool:
         """Whether the id of a call is taken."""

@@ -223,7 +223,7 @@ class Drive:
         return None if budget is None else self._ledger.tripped(budget, self._driver.wall_clock)
 
     def _request(self) -> Callable[[int], BackendRequest]:
-        messages = (*self._preamble, *self._conversation.shown)
+        messages = (*self._preamble, *self._conversation.shown())
         tools: tuple[ToolSpec, ...] = self._specs if self._tools_on else ()
 
         def request(attempt: int) -> BackendRequest:

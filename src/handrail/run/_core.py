@@ -304,7 +304,7 @@ class Core(Generic[E]):
 
     def lose_driver(self) -> None:
         """The driver was collected: end the run and all that was open (R-83)."""
-        if self.finish(None, Outcome("failed", error="the driver of this run was lost")):
+        if self.ended is None and self.finish(None, Outcome("failed", error="the driver of this run was lost")):
             for section in tuple(self.sections):
                 self.end(section)
             warnings.warn(
