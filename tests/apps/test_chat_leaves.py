@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from handrail.apps._visible import visible
 from handrail.apps.chat._conversation import parser
 from handrail.apps.chat._leaves import Leaves
+
+PARSER = parser()
 
 LONGEST_LEAF = 4_700  # characters
 MOST_LINES = 62
@@ -80,7 +82,7 @@ def widgets_of(text: str) -> int:
     """How many widgets Textual makes of a Markdown text, by the tokens of its parser."""
     each = {"list_item_open": 3, "td_open": 1, "th_open": 1, "hr": 1, "fence": 1, "code_block": 1, "heading_open": 1}
     each |= dict.fromkeys(("paragraph_open", "blockquote_open", "bullet_list_open", "ordered_list_open"), 1)
-    return sum(each.get(token.type, 0) for token in parser().parse(text))
+    return sum(each.get(token.type, 0) for token in PARSER.parse(text))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -93,7 +95,7 @@ def test_a_text_of_any_shape_is_cut_into_leaves_of_bounded_size(kind: str) -> No
     assert max(map(widgets_of, leaves)) <= MOST_WIDGETS
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(st.lists(st.tuples(st.sampled_from(BLOCKS), st.integers(1, 30)), max_size=12))
 def test_no_mixture_of_blocks_makes_a_leaf_of_many_widgets(bits: list[tuple[str, int]]) -> None:
     """F-17: by the parser's own account, not by the guess that the leaves are cut by."""

@@ -141,7 +141,7 @@ async def test_a_redraw_parses_and_mounts_no_more_than_a_few_leaves(kind: str, m
     async def counted(self: Conversation, blocks: Any) -> bool:
         parsed.clear()
         is_drawn = await show(self, blocks)
-        texts = list(parsed)
+        texts = list(parsed)  # counting parses them once more
         redraws.append((sum(map(len, texts)), sum(map(widgets_of, texts))))
         return is_drawn
 

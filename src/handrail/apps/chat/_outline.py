@@ -40,6 +40,8 @@ class Outline:
         self.opening = ""
         self.margin = 0
         self._fence = ""  # the marker of the one that is open
+        self._depth = 0  # how far lines have to be indented to be in it
+        self._inside = 0  # how far, to be in the item above
         self._columns = 0  # of the table that is open
         self._quotes = 0  # how deep the line before is quoted
         self._number = 0  # of the last item at the margin, 0 for none
@@ -54,6 +56,10 @@ class Outline:
         deeper, self._quotes = max(quotes - self._quotes, 0), quotes
         if self._reads_fence(line, marks.end() if marks and not quotes else 0):
             return 0
+        if marks and not quotes:
+            self._inside = marks.end() + 1
+        elif line.strip() and _indent(line) < self._inside:
+            self._inside = 0
         self._count(line, before)
         if self._reads_table(line, before, bars):
             return self._columns
@@ -62,7 +68,7 @@ class Outline:
 
     def begins_block(self, line: str, *, is_apart: bool) -> bool:
         """Whether the next line, which begins so, begins a block that nothing is around; `is_apart` by a blank line."""
-        if self._fence or not line or line[0].isspace():
+        if self._is_in_fence(line) or not line or line[0].isspace():
             return False
         return is_apart or not self._before.strip() or _BLOCK.match(line) is not None
 
@@ -73,23 +79,30 @@ class Outline:
     def ends_fence(self, line: str) -> bool:
         """Whether the next line, which begins so, closes the fence that is open."""
         found = _FENCE.match(line)
-        return bool(self._fence and found and found[1].startswith(self._fence) and not found[2].strip())
+        return bool(self._is_in_fence(line) and found and found[1].startswith(self._fence) and not found[2].strip())
 
     def numbered_on(self, line: str) -> str:
         """The next line, which begins a leaf, with the number that it has in its list."""
         found = _NUMBER.match(line)
         return f"{self._number + 1}{line[found.end() :]}" if found and self._number else line
 
+    def _is_in_fence(self, line: str) -> bool:
+        """A fence in an item ends with it, closed or not."""
+        return bool(self._fence) and (not line.strip() or _indent(line) >= self._depth)
+
     def _reads_fence(self, line: str, start: int) -> bool:
-        if self._fence:
+        if self._is_in_fence(line):
             if self.ends_fence(line):
                 self._fence = self.opening = ""
             return True
+        if self._fence:
+            self._fence = self.opening = ""
         found = _FENCE.match(line, start)
         if found is None or (found[1][0] == "`" and "`" in found[2]):
             return False
         self._fence, self._columns = found[1], 0
         self.opening, self.margin = f"{found[1]}{found[2]}\n", _indent(line)
+        self._depth = start + 1 if start else min(self._inside, self.margin)
         return True
 
     def _reads_table(self, line: str, before: str, bars: int) -> bool:
