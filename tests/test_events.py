@@ -13,9 +13,8 @@ import pytest
 from ag_ui.core import AssistantMessage, Interrupt, ReasoningMessage, ResumeEntry, SystemMessage, UserMessage
 
 from handrail import Usage, events
-from handrail.events import RunEvent, Token
-from handrail.loop import Attempt
-from handrail.loop._drafts import ReasoningTokenDraft, TokenDraft
+from handrail.events import RunEvent
+from handrail.loop import Attempt, _drafts
 
 TIME = datetime(2026, 3, 4, 5, 6, 7, 89, tzinfo=UTC)
 QUESTION = Interrupt(id="c1", reason="tool_call", message="May it?")
@@ -237,12 +236,18 @@ def test_optional_keys_appear_when_known() -> None:
     ]
 
 
-@pytest.mark.parametrize(("draft", "cls"), [(TokenDraft, Token), (ReasoningTokenDraft, events.ReasoningToken)])
-def test_a_drafted_token_becomes_the_event(draft: type[TokenDraft], cls: type[RunEvent]) -> None:
-    """L-10: the fast way to a token ends in the same frozen value."""
-    event = draft(TIME, "hi", 1, 2).stamped("r", 0)
+@pytest.mark.parametrize("cls", SAMPLES, ids=lambda cls: cls.__name__)
+def test_a_draft_becomes_the_event(cls: type[RunEvent]) -> None:
+    """L-10: the loop's way to an event ends in the same frozen value."""
+    event = getattr(_drafts, cls.__name__)(ts=TIME, **SAMPLES[cls][1]).stamped("r", 0)
     assert type(event) is cls
-    assert event == cls(ts=TIME, run_id="r", seq=0, text="hi", round=1, attempt=2)
-    assert hash(event) == hash(cls(ts=TIME, run_id="r", seq=0, text="hi", round=1, attempt=2))
+    assert event == cls(ts=TIME, run_id="r", seq=0, **SAMPLES[cls][1])
+    assert repr(event) == repr(cls(ts=TIME, run_id="r", seq=0, **SAMPLES[cls][1]))
     with pytest.raises(dataclasses.FrozenInstanceError):
-        event.text = "no"  # type: ignore[attr-defined]
+        event.ts = TIME
+
+
+def test_a_draft_is_checked_as_the_event_is() -> None:
+    """L-10: a word outside its closed set is refused before there is an event."""
+    with pytest.raises(ValueError, match="level is one of"):
+        _drafts.Log(level="loud", data="x")  # type: ignore[arg-type]

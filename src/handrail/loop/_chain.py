@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from handrail.errors import BackendError
-from handrail.events import AttemptFailed, AttemptStarted, AttemptSucceeded, CancelStage, Disposition
+from handrail.events import CancelStage, Disposition
 from handrail.loop._attempts import Attempt, AttemptResult, Failure, RetryPolicy, Step, classify, next_step, with_usage
 from handrail.loop._backend import NO_USAGE, Backend, BackendRequest, Usage, cap_of
 from handrail.loop._budget import Budget, Estimate, Ledger, is_clip, is_near_window, misfit
+from handrail.loop._drafts import AttemptFailed, AttemptStarted, AttemptSucceeded
 from handrail.loop._driver import LoopDriver
 from handrail.loop._end import End
 from handrail.loop._stream import Stream

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, TypeVar
 
 from ag_ui.core import UserMessage
 
-from handrail.events import Log, LogLevel, RunEvent
+from handrail.events import LogLevel, RunEvent
 from handrail.loop._clock import Clock, wait_for
+from handrail.loop._drafts import Log
 from handrail.loop._end import End
 from handrail.loop._steering import Steers
 from handrail.run import Run, RunDriver

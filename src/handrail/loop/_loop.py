@@ -31,9 +31,10 @@ from dataclasses import dataclass
 
 from ag_ui import core as agui
 
-from handrail import events as ev
 from handrail.agui._approvals import Ask, Given
 from handrail.agui._text import whole
+from handrail.events import CancelStage, DiscardReason, RunEvent
+from handrail.loop import _drafts as ev
 from handrail.loop._attempts import RetryPolicy
 from handrail.loop._backend import Backend, BackendRequest, ToolSpec
 from handrail.loop._budget import NO_BUDGET, Budget, Ledger
@@ -272,7 +273,7 @@ class Drive:
         self._discard("limit")
         self._conversation.append(notice)
 
-    def _discard(self, reason: ev.DiscardReason) -> None:
+    def _discard(self, reason: DiscardReason) -> None:
         self._chain.is_uncommitted = False
         self._driver.emit(ev.TurnDiscarded(ts=self._driver.now(), reason=reason, round=self._round))
 
@@ -332,7 +333,7 @@ class Drive:
         return End.failed(error_line(error))
 
     @property
-    def _stage(self) -> ev.CancelStage:
+    def _stage(self) -> CancelStage:
         return self._chain.stage or self._batch.stage or "start"
 
     def _epilogue(self, end: End) -> None:
@@ -360,7 +361,7 @@ class Drive:
             spent=None if self._setting.budget is None else self._ledger.spent(driver.wall_clock),
         )
 
-    def _terminal(self, end: End, final: str) -> ev.RunEvent:
+    def _terminal(self, end: End, final: str) -> RunEvent:
         now, round = self._driver.now(), self._round or None
         if end.how == "completed":
             return ev.RunCompleted(

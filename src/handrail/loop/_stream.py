@@ -26,7 +26,7 @@ from handrail.loop._backend import (
     UsageDelta,
     merged,
 )
-from handrail.loop._drafts import ReasoningTokenDraft, TokenDraft
+from handrail.loop._drafts import ReasoningToken, Token
 from handrail.loop._driver import LoopDriver
 from handrail.loop._sound import check_sound
 from handrail.loop._turn import Turn, without_half
@@ -122,21 +122,21 @@ class Stream:
                         text, turn.cut_text = without_half(turn.cut_text + text)
                     keep_text(text)
                     if text or not delta.text:
-                        emit(TokenDraft(now(), text, round, attempt))
+                        emit(Token(ts=now(), text=text, round=round, attempt=attempt))
                     continue
                 check_sound(delta)
                 if isinstance(delta, ReasoningDelta):
                     text = turn.add_reasoning(delta)
                     if text or not delta.text:
-                        emit(ReasoningTokenDraft(now(), text, round, attempt))
+                        emit(ReasoningToken(ts=now(), text=text, round=round, attempt=attempt))
                 elif not isinstance(delta, TextDelta):
                     _add(turn, delta)
             if turn.cut_text:
                 keep_text(_LOST)
-                emit(TokenDraft(now(), _LOST, round, attempt))
+                emit(Token(ts=now(), text=_LOST, round=round, attempt=attempt))
             if turn.cut_reasoning:
                 turn.reasoning_fragments.append(_LOST)
-                emit(ReasoningTokenDraft(now(), _LOST, round, attempt))
+                emit(ReasoningToken(ts=now(), text=_LOST, round=round, attempt=attempt))
             self._is_complete = True
             driver.news.wake_all()
         finally:

@@ -26,17 +26,9 @@ from ag_ui.core import Interrupt, ResumeEntry, TextPart, ToolCall, ToolMessage
 from handrail.agui._approvals import Ask, Given, entry_from_person, entry_of, refusal
 from handrail.agui._text import whole
 from handrail.errors import AbortRun
-from handrail.events import (
-    AbandonReason,
-    AskAnswered,
-    AskPending,
-    CancelStage,
-    ToolAbandoned,
-    ToolContent,
-    ToolResult,
-    ToolStarted,
-)
+from handrail.events import AbandonReason, CancelStage, ToolContent
 from handrail.loop._conversation import Conversation
+from handrail.loop._drafts import AskAnswered, AskPending, ToolAbandoned, ToolResult, ToolStarted
 from handrail.loop._driver import LoopDriver
 from handrail.loop._end import End
 from handrail.loop._limits import Tally

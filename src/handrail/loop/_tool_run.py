@@ -13,7 +13,8 @@ from typing import Any
 
 from ag_ui.core import ToolCall
 
-from handrail.events import Log, RunEvent, ToolContent, ToolProgress
+from handrail.events import RunEvent, ToolContent
+from handrail.loop._drafts import Log, ToolProgress
 from handrail.loop._driver import LoopDriver
 from handrail.run import Ended
 from handrail.tools import LogLevel, Tool, ToolContext, completed, taken
