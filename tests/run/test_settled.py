@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 import threading
 import time
@@ -505,6 +506,29 @@ def test_a_value_set_from_a_thread_wakes_a_sleeping_loop(anyio_backend: EventLoo
     assert waiting.wait(PATIENCE)
     elsewhere(settle, settled, "awake")
     assert crew.join() == ["awake"]
+
+
+def test_an_interrupt_that_came_just_before_the_thread_was_blocked_is_heard() -> None:
+    """R-15: it interrupts no system call of the main thread; here another thread takes it, to the same effect."""
+    settled: Settled[str] = Settled()
+    heard = threading.Event()
+
+    def interrupt() -> None:
+        while not settled._waiters.wakers:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+        heard.wait(PATIENCE)
+        settle(settled, "in the end")
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            settled.wait()
+        assert not settled.is_set
+    finally:
+        heard.set()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 async def test_settled_stands_where_an_awaitable_is_asked_for(driver: RunDriver[Said]) -> None:

@@ -26,6 +26,13 @@ from handrail.run._loops import Waker, new_waker
 
 __all__ = ["Waiters"]
 
+_LOOK_UP = 1.0
+"""Seconds after which a main thread that is blocked looks for signals.
+
+A signal that comes between Python's last look and the system call that blocks interrupts nothing and would be found
+when the wait is over. Giving up the interpreter lock is in that gap, so on a busy machine it is not small.
+"""
+
 
 class _ThreadWaker:
     __slots__ = ("_gate",)
@@ -78,8 +85,10 @@ class Waiters:
     def block_until(self, true: Callable[[], bool], timeout: float | None = None) -> bool:
         """Wait in a thread until `true()`; False after `timeout` seconds. KeyboardInterrupt comes through."""
         deadline = None if timeout is None else time.monotonic() + timeout
+        hears_signals = threading.current_thread() is threading.main_thread()
+        longest = _LOOK_UP if hears_signals else threading.TIMEOUT_MAX
         while not true():
-            left = threading.TIMEOUT_MAX if deadline is None else deadline - time.monotonic()
+            left = longest if deadline is None else deadline - time.monotonic()
             if left <= 0:
                 return False
             waker = _ThreadWaker()
@@ -88,7 +97,7 @@ class Waiters:
             try:
                 if true():
                     return True
-                waker.wait(min(left, threading.TIMEOUT_MAX))
+                waker.wait(min(left, longest))
             finally:
                 wakers.pop(waker, False)
         return True
