@@ -244,7 +244,7 @@ def test_a_draft_becomes_the_event(cls: type[RunEvent]) -> None:
     assert event == cls(ts=TIME, run_id="r", seq=0, **SAMPLES[cls][1])
     assert repr(event) == repr(cls(ts=TIME, run_id="r", seq=0, **SAMPLES[cls][1]))
     with pytest.raises(dataclasses.FrozenInstanceError):
-        event.ts = TIME
+        event.ts = TIME  # type: ignore[misc]
 
 
 def test_a_draft_is_checked_as_the_event_is() -> None:

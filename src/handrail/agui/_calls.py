@@ -14,9 +14,7 @@ from typing import Any
 
 from ag_ui.core import (
     AssistantMessage,
-    FunctionCall,
     Message,
-    ToolCall,
     ToolCallArgsEvent,
     ToolCallEndEvent,
     ToolCallResultEvent,
@@ -30,6 +28,9 @@ from handrail.agui._text import join
 from handrail.agui._thread import Thread
 
 __all__ = ["ToolCalls"]
+
+_CARRIER = made(AssistantMessage, id="", role="assistant")
+"""What a message begins as that a call needs to stand in."""
 
 
 class _Replay:
@@ -193,9 +194,7 @@ class ToolCalls:
         return name
 
     def _add(self, event: ToolCallStartEvent, entry: Entry, *, complete: bool) -> Call:
-        function = made(FunctionCall, name=event.tool_call_name, arguments="")
-        model = made(ToolCall, id=event.tool_call_id, type="function", function=function)
-        return self._thread.add_call(entry, model, run=self._thread.run, complete=complete)
+        return self._thread.begin_call(entry, event.tool_call_id, event.tool_call_name, complete=complete)
 
     def _rename(self, call: Call, name: str) -> None:
         if call.name != name:
@@ -219,9 +218,7 @@ class ToolCalls:
         return self._new_carrier(event, event.tool_call_id)
 
     def _new_carrier(self, event: ToolCallStartEvent, wanted: str) -> Entry:
-        name = self._thread.free_id(wanted)
-        message = made(AssistantMessage, id=name, role="assistant", subagent_run_id=event.subagent_run_id)
-        return self._thread.append(message)
+        return self._thread.begin(_CARRIER, self._thread.free_id(wanted), event.subagent_run_id)
 
     def _judge(self, replay: _Replay) -> None:
         """Says what a call of an earlier run was, now that its arguments have come once more (P-51)."""

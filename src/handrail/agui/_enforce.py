@@ -2,17 +2,18 @@
 
 The quick pass is pydantic's, in compiled code: strict, nothing unknown, aliases only. What it lets through and the
 rules would not is null in an optional field, a constant left out, and in opaque data numbers and nesting that no other
-peer reads. So its event stands if every field that was given can hold nothing but a string, a whole number or a flag
-and does not hold null, which is each delta of a stream; or if it is a patch of such values; or if the text of the
-payload has none of all that in it. Everything else is walked by the table of shapes, which alone decides.
+peer reads. So its event stands if every field that was given holds a string or a flag, or a number where only whole
+ones of a known size may stand, which is each delta of a stream; or if it is a patch of such values; or if the text of
+the payload has none of all that in it. Everything else is walked by the table of shapes, which alone decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Set
+from types import NoneType
 from typing import Any, cast
 
-from ag_ui.core import ActivityDeltaEvent, Event, MessagesSnapshotEvent, RunStartedEvent, StateDeltaEvent
+from ag_ui.core import ActivityDeltaEvent, Event, EventType, MessagesSnapshotEvent, RunStartedEvent, StateDeltaEvent
 from pydantic import TypeAdapter, ValidationError
 
 from handrail.agui._json import excerpt, is_doubtful
@@ -30,6 +31,8 @@ _PLAIN: dict[type, Set[str]] = {
     )
     for record in EVENT_SHAPES.values()
 }
+_TEXTS = frozenset[type]({EventType, str, bool})
+"""What reads in one way only, wherever it stands."""
 _NEEDED: dict[type, Set[str]] = {record.model: frozenset(record.required) for record in EVENT_SHAPES.values()}
 _PLAIN_NEEDED = {kind: needed if needed <= _PLAIN[kind] else None for kind, needed in _NEEDED.items()}
 _PATCHES: dict[type, str] = {StateDeltaEvent: "delta", ActivityDeltaEvent: "patch"}
@@ -53,7 +56,8 @@ def quick_event(payload: bytes) -> Event | None:
     needed = _NEEDED[kind]
     if not given >= needed:
         return None
-    if given <= _PLAIN[kind] and None not in map(event.__dict__.get, given):
+    held = set(map(type, map(event.__dict__.get, given)))
+    if held <= _TEXTS or (given <= _PLAIN[kind] and NoneType not in held):
         return event
     if kind in _PATCHES and given == needed and all(map(_is_plain, event.__dict__[_PATCHES[kind]])):
         return event

@@ -1,7 +1,9 @@
 """What the fold keeps of a message while it grows: a model as it was last read, and what came since.
 
 Reading builds a new model and takes in what came, so a model once handed out is never touched again, and an event costs
-no more than noting it down. An entry outlives its models: it keeps its place, its calls and what hangs behind it.
+no more than noting it down. What is streamed begins as one of a few shared models with nothing in them yet, so that
+no model is built before somebody reads. An entry outlives its models: it keeps its place, its calls and what hangs
+behind it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from handrail.agui._patch import Document
 from handrail.agui._text import join
 
 __all__ = ["Call", "Entry"]
+
+_NO_CALL = made(ToolCall, id="", type="function", function=made(FunctionCall, name="", arguments=""))
+"""What a call that is streamed begins as."""
 
 
 class Call:
@@ -33,7 +38,7 @@ class Call:
         "run",
     )
 
-    def __init__(self, model: ToolCall, entry: Entry, *, run: int | None = None, complete: bool = True) -> None:
+    def __init__(self, model: ToolCall, entry: Entry, *, run: int | None, complete: bool) -> None:
         self._model = model
         self._pieces: list[str] = []
         self._metadata: dict[str, Any] | None = None
@@ -47,14 +52,20 @@ class Call:
         """Whether its arguments have ended."""
         self.result: Entry | None = None
 
+    @classmethod
+    def begun(cls, id: str, name: str, entry: Entry, *, run: int, complete: bool) -> Call:
+        """A call that nothing is known of but this."""
+        call = cls(_NO_CALL, entry, run=run, complete=complete)
+        call.id, call.name = id, name
+        return call
+
     def append(self, arguments: str) -> None:
         self._pieces.append(arguments)
         self.entry.stale = True
 
     def clear(self) -> None:
         """Forgets the arguments that have come so far."""
-        function = self._model.function
-        self._model = changed(self._model, {"function": made(FunctionCall, name=function.name, arguments="")})
+        self._model = changed(self._model, {"function": changed(self._model.function, {"arguments": ""})})
         self._pieces = []
         self.entry.stale = True
 
@@ -70,7 +81,9 @@ class Call:
         update: dict[str, Any] = {}
         if self._pieces or self.name != model.function.name:
             arguments = join([model.function.arguments, *self._pieces])
-            update["function"] = made(FunctionCall, name=self.name, arguments=arguments)
+            update["function"] = changed(model.function, {"name": self.name, "arguments": arguments})
+        if self.id != model.id:
+            update["id"] = self.id
         if self._metadata is not None:
             update["metadata"] = self._metadata
         if self.encrypted_value != model.encrypted_value:
@@ -110,6 +123,13 @@ class Entry:
         self.streamed_in = streamed_in
         """The run that streamed into it last; None when it came whole."""
         self.replace(message)
+
+    @classmethod
+    def begun(cls, blank: Message, fields: dict[str, Any], *, made_in: int) -> Entry:
+        """A message that begins with these fields, its `id` among them; the rest is as `blank` has it."""
+        entry = cls(blank, made_in=made_in)
+        entry._changes, entry.id, entry.stale = fields, fields["id"], True
+        return entry
 
     def replace(self, message: Message) -> None:
         """Puts another message in the place of this one. Calls are the fold's to renew."""
@@ -161,7 +181,7 @@ class Entry:
         if self.stale:
             update = self._changes
             if self._pieces:
-                update["content"] = self._grown(join(self._pieces))
+                update["content"] = self._grown(self._pieces)
             if self._document is not None:
                 update["content"] = self._document.read()
             if self._metadata is not None:
@@ -173,16 +193,16 @@ class Entry:
             self.stale = False
         return self._model
 
-    def _grown(self, text: str) -> Any:
+    def _grown(self, pieces: list[str]) -> Any:
         content = self._model.content
         if not isinstance(content, list):
-            return join((content or "", text))
+            return join((content or "", *pieces))
         if self._new_part:
             self._new_part = False
-            return [*cast("list[Any]", content), made(TextPart, type="text", text=text)]
+            return [*cast("list[Any]", content), made(TextPart, type="text", text=join(pieces))]
         parts = cast("list[Any]", content)
         last = parts[-1]
-        return [*parts[:-1], changed(last, {"text": join((last.text, text))})]
+        return [*parts[:-1], changed(last, {"text": join((last.text, *pieces))})]
 
 
 def _merged(own: dict[str, Any] | None, before: dict[str, Any] | None, metadata: dict[str, Any]) -> dict[str, Any]:

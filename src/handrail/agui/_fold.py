@@ -62,6 +62,11 @@ _TEXT_MESSAGES: dict[str, type[Any]] = {
     "system": SystemMessage,
     "user": UserMessage,
 }
+_BLANK: dict[str, Message] = {
+    role: made(kind, id="", role=role, content="")
+    for role, kind in (*_TEXT_MESSAGES.items(), ("reasoning", ReasoningMessage))
+}
+"""What a message that is streamed begins as, by role."""
 _Streams = dict[str, Entry | None]
 """What is open, by message id; None where its text is dropped."""
 
@@ -197,16 +202,8 @@ class Fold:
     def _text_start(self, event: TextMessageStartEvent) -> None:
         entry = self._thread.by_id.get(event.message_id)
         if entry is None:
-            role = event.role or "assistant"
-            message: Message = made(
-                _TEXT_MESSAGES[role],
-                id=event.message_id,
-                role=role,
-                content="",
-                name=event.name,
-                subagent_run_id=event.subagent_run_id,
-            )
-            entry = self._thread.append(message)
+            blank = _BLANK[event.role or "assistant"]
+            entry = self._thread.begin(blank, event.message_id, event.subagent_run_id, event.name)
             entry.streamed_in = self._thread.run
         elif entry.role not in _TEXT_MESSAGES:
             entry = self._drop(event, entry)
@@ -232,9 +229,7 @@ class Fold:
     def _reasoning_start(self, event: ReasoningMessageStartEvent) -> None:
         entry = self._thread.by_id.get(event.message_id)
         if entry is None:
-            name, owner = event.message_id, event.subagent_run_id
-            message = made(ReasoningMessage, id=name, role="reasoning", content="", subagent_run_id=owner)
-            entry = self._thread.append(message)
+            entry = self._thread.begin(_BLANK["reasoning"], event.message_id, event.subagent_run_id)
         elif entry.role != "reasoning":
             entry = self._drop(event, entry)
         self._open(self._thoughts, event, entry)

@@ -15,14 +15,21 @@ __all__ = ["changed", "instance", "made"]
 
 M = TypeVar("M", bound=BaseModel)
 
+_new = object.__new__
+# The four slots of every model themselves: `object.__setattr__` looks each up by its name, at four times the cost.
+_put_values, _put_given, _put_further, _put_private = (
+    BaseModel.__dict__[slot].__set__
+    for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
+
 
 def instance(model: type[M], values: dict[str, Any], given: set[str], further: dict[str, Any]) -> M:
     """An instance that holds `values`, one for each field; `given` were set, `further` are keys beside the fields."""
-    made = object.__new__(model)
-    object.__setattr__(made, "__dict__", values)
-    object.__setattr__(made, "__pydantic_fields_set__", given)
-    object.__setattr__(made, "__pydantic_extra__", further)
-    object.__setattr__(made, "__pydantic_private__", None)
+    made = _new(model)
+    _put_values(made, values)
+    _put_given(made, given)
+    _put_further(made, further)
+    _put_private(made, None)
     return made
 
 

@@ -179,8 +179,9 @@ _APPLY: dict[str, Callable[[Document, Any, _Undo], None]] = {
 
 def _own(value: Any, target: Sequence[str]) -> Any:
     """A copy of what an operation brings, if it may stand at `target`."""
-    if isinstance(value, dict | list):
-        _check_depth(extent(value)[0], target)
+    if not isinstance(value, (dict, list)):
+        return value
+    _check_depth(extent(value)[0], target)
     return copy_json(value)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ag_ui.core import AssistantMessage, Message, ToolCall, ToolMessage
+from ag_ui.core import AssistantMessage, Message, ToolMessage
 
 from handrail.agui._entries import Call, Entry
 
@@ -49,9 +49,20 @@ class Thread:
         self._adopt_calls(entry, message, {})
         return entry
 
-    def add_call(self, entry: Entry, model: ToolCall, *, run: int | None, complete: bool) -> Call:
+    def begin(self, blank: Message, id: str, owner: str | None, name: str | None = None) -> Entry:
+        """Adds a message that is about to be streamed, at the end; `blank` is what it begins as."""
+        fields = {"id": id}
+        if name is not None:
+            fields["name"] = name
+        if owner is not None:
+            fields["subagent_run_id"] = owner
+        entry = Entry.begun(blank, fields, made_in=self.run)
+        self._hang(entry, behind=False)
+        return entry
+
+    def begin_call(self, entry: Entry, id: str, name: str, *, complete: bool) -> Call:
         """Adds a call to an assistant message; from now on it is the one found by its id."""
-        call = self._adopt(Call(model, entry, run=run, complete=complete))
+        call = self._adopt(Call.begun(id, name, entry, run=self.run, complete=complete))
         entry.stale = True
         return call
 

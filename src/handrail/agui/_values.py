@@ -11,6 +11,7 @@ from typing import Any, cast
 __all__ = ["copy_json", "extent", "json_equal"]
 
 _WEIGHT_OF_A_VALUE = 16
+_NESTED = (dict, list)  # `dict | list` would make a new type each time
 
 
 def json_equal(left: Any, right: Any) -> bool:
@@ -38,14 +39,14 @@ def json_equal(left: Any, right: Any) -> bool:
 
 def copy_json(value: Any) -> Any:
     """A copy of a JSON value that shares no object or list with it; anything else is passed through as it is."""
-    if not isinstance(value, dict | list):
+    if not isinstance(value, _NESTED):
         return value
     root = cast("dict[Any, Any] | list[Any]", value).copy()
     todo: list[dict[Any, Any] | list[Any]] = [root]
     while todo:
         node = todo.pop()
         for key, child in node.items() if isinstance(node, dict) else enumerate(node):
-            if isinstance(child, dict | list):
+            if isinstance(child, _NESTED):
                 node[key] = own = cast("dict[Any, Any] | list[Any]", child).copy()
                 todo.append(own)
     return root
