@@ -32,6 +32,10 @@ QUIETLY = ("-q", "-x", "--no-header", "--assert=plain", "-p", "no:cacheprovider"
 """Asserts as they are: what they compare is of no interest here, only that they fail."""
 
 
+TABLES = {"_shape_table.py": "tests/agui/test_shapes.py", "_lifecycle.py": "tests/run/test_lifecycle.py"}
+"""Modules in which nothing is called: no test goes through their lines, and these are the tests of what they say."""
+
+
 class Paths(NamedTuple):
     """What one run of the tests has shown."""
 
@@ -41,6 +45,8 @@ class Paths(NamedTuple):
 
     def of(self, file: str, lines: tuple[int, int] | None = None) -> list[str]:
         """The tests that go through these lines, or anywhere in the file; the quickest first."""
+        if (tests := TABLES.get(Path(file).name)) is not None:
+            return sorted((test for test in self.seconds if test.startswith(tests)), key=self.seconds.__getitem__)
         by_line = self.through.get(file, {})
         chosen = by_line.values() if lines is None else (by_line.get(at, []) for at in range(lines[0], lines[1] + 1))
         return sorted({test for tests in chosen for test in tests}, key=lambda test: (self.seconds[test], test))
