@@ -412,3 +412,59 @@ def test_a_line_that_is_too_long_goes_on_under_its_beginning() -> None:
         "                    and so on and so",
         "                    forth and on",
     ]
+
+
+def test_what_chat_says_of_itself_is_no_event() -> None:
+    """The output of `chat --once --json` is checked as it is."""
+    said = CliRunner().invoke(app, ["chat", "demo", "--once", "Hi", "--json"]).stdout
+    assert said.splitlines()[-1].startswith('{"kind": "verdict"')
+    done = CliRunner().invoke(app, ["check", "-", "--json"], input=said)
+    [result] = json.loads(done.stdout)["results"]
+    assert (result["status"], result["runs"][0]["events"]) == ("passed", len(said.splitlines()) - 1)
+
+
+def test_a_recording_cut_off_at_any_byte_is_good_up_to_there(tmp_path: Path) -> None:
+    """Who was cut off is the one that recorded; nothing is held against the agent."""
+    request = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": [], "state": {}}
+    lines: list[object] = [
+        {"format": "handrail.recording", "version": 1},
+        {"request": request | {"forwardedProps": {}}},
+        {"status": 200, "headers": {"content-type": "text/event-stream"}},
+        {"at": 0.1, "text": 'data: {"type": "RUN_STARTED", "threadId": "t", "runId": "r"}\n\n'},
+        {"at": 0.2, "text": 'data: {"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}\n\n'},
+        {"at": 0.3, "end": None},
+    ]
+    written = [json.dumps(line).encode() + b"\n" for line in lines]
+    file, whole = tmp_path / "tape", b"".join(written)
+    for length in range(len(written[0] + written[1]), len(whole) + 1, 7):
+        file.write_bytes(whole[:length])
+        done = CliRunner().invoke(app, ["check", str(file), "--json"])
+        assert (done.exit_code, json.loads(done.stdout)["errors"]) == (0, 0), (length, done.output)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"status": "soon", "headers": {}},
+        {"status": 200, "headers": {"content-type": 1}},
+        {"at": float("inf"), "end": None},
+        {"at": 0.1, "end": 5},
+        {"at": "0.1", "text": "x"},
+        {"at": 0.1},
+        3,
+    ],
+)
+def test_a_recording_that_is_none_is_refused_in_a_sentence(tmp_path: Path, line: object) -> None:
+    request = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": [], "forwardedProps": {}}
+    lines: list[object] = [{"format": "handrail.recording", "version": 1}, {"request": request}, line]
+    file = tmp_path / "tape"
+    file.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    done = CliRunner().invoke(app, ["check", str(file)])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "is no recording: " in done.stderr
+
+
+def test_a_file_of_brackets_is_no_event_stream(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"[" * 100_000)
+    done = CliRunner().invoke(app, ["check", str(tmp_path / "file")])
+    assert (done.exit_code, "no event is in it" in done.stdout) == (1, True)

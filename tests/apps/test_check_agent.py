@@ -277,6 +277,39 @@ def test_headers_are_sent_with_every_request_and_told_to_nobody() -> None:
     assert found["run"]["status"] == "warned"
 
 
+def test_what_is_secret_in_the_address_is_told_to_nobody() -> None:
+    def answer(asked: Asked) -> Response:
+        return JSONResponse({"error": f"no {asked.headers['authorization']} nor kept%2Dbetween nor kept-between"}, 401)
+
+    with agent(answer) as url:
+        address = url.replace("http://", "http://ada:kept-between@") + "?key=kept%2Dbetween"
+        found, (_, out, err) = check(address), check_text(address)
+    for text in (found.text, out, err):
+        assert "between" not in text
+    assert "no Basic [hidden] nor [hidden] nor [hidden]" in out
+
+
+def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As every other command and `HttpAgent` do."""
+    with agent(good) as url:
+        monkeypatch.setenv("HTTP_PROXY", url)
+        monkeypatch.setenv("NO_PROXY", "")
+        found = check("http://agent.invalid/", "--only", "run")
+    assert found["run"]["runs"][0]["http_status"] == 404, "this server has answered, and is no proxy"
+    monkeypatch.setenv("HTTP_PROXY", "gopher://127.0.0.1")
+    code, _, err = check_text("http://agent.invalid/")
+    assert (code, "The proxy that the environment names cannot be used" in err) == (2, True)
+
+
+def test_a_content_type_in_no_ascii() -> None:
+    def answer(asked: Asked) -> Response:
+        return Response(b"hello", headers={"content-type": "te\xffxt"})
+
+    with agent(answer) as url:
+        found = check(url, "--only", "run")
+    assert (found.code, found.codes("run")) == (1, ["http"])
+
+
 def test_a_module_of_tools_takes_the_place_of_the_harmless_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tools_to_offer.py").write_text(
         "from handrail import tool\n@tool\ndef where() -> str:\n    return 'x'\n"
@@ -673,7 +706,11 @@ def test_ctrl_c_stops_it() -> None:
         (["http://a", "--header", "secret"], "--header number 1 is no header"),
         (["http://a", "--header", "X-Key: se\ncret"], "--header X-Key has a character"),
         (["http://a", "--header", "k: secret", "--header", "K: secret"], "--header K is given twice"),
-        (["somewhere.sse", "--message", "hi"], "go with a URL"),
+        (["http://"], "is no URL of an agent: it names no host"),
+        (["http://a:65536/"], "is no URL of an agent: a port is a number up to 65535"),
+        (["http://a", "--header", "Content-Length: 3"], "--header Content-Length belongs to the body"),
+        (["somewhere.sse", "--message", "hi"], "go with an http or https URL, which 'somewhere.sse' is not"),
+        (["HTTP://127.0.0.1:1/", "--message", "hi"], "No agent answers at http://127.0.0.1:1/"),
     ],
 )
 def test_what_cannot_be_started_is_said_in_a_sentence(arguments: list[str], words: str) -> None:

@@ -120,8 +120,8 @@ def test_whatever_is_given_is_sent_or_refused_without_being_repeated(given: list
 
 
 def test_a_text_that_repeats_a_value_is_told_without_it() -> None:
-    headers = {"Authorization": "Bearer abcdefgh", "X-Id": "42", "X-Key": "abcdefgh-ij"}
-    assert concealed("abcdefgh-ij, Bearer abcdefgh, abcdefgh, Bearer, 42", headers) == (
+    values = ["Bearer abcdefgh", "42", "abcdefgh-ij"]
+    assert concealed("abcdefgh-ij, Bearer abcdefgh, abcdefgh, Bearer, 42", values) == (
         "[hidden], [hidden], [hidden], Bearer, 42"
     )
 

@@ -86,8 +86,10 @@ def advice_on(error: WireError) -> str:
     match error:
         case HttpError(status=200):
             return "Answer with Content-Type: text/event-stream."
-        case HttpError(location=str(location)):
-            return f"Ask at the address that it names, {location}; a client does not follow it."
+        case HttpError(status=status) if 300 <= status < 400:
+            return (
+                "Check the path of the URL, its last slash too: the agent is elsewhere, and a client does not follow."
+            )
         case HttpError(status=status) if status >= 500:
             return "See the agent's log for why it failed."
         case HttpError(status=status):

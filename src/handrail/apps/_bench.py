@@ -24,6 +24,7 @@ from handrail.apps._advice import advice_for
 from handrail.apps._findings import Apart, Finding, Level, Result
 from handrail.apps._judge_take import judge_take
 from handrail.apps._load import AnyTool
+from handrail.apps._network import Network
 from handrail.apps._remote import remote_agent, shown_url
 from handrail.apps._tape import RecordingTransport, Take, begin_tape, takes_of
 from handrail.client import AgentRun, AgentSession, HttpAgent
@@ -88,10 +89,8 @@ class Bench:
         """Whether any run has finished; then the others can, too."""
         self._tape = io.StringIO()
         begin_tape(self._tape)
-        self._transport = httpx.AsyncHTTPTransport(
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        )
-        client = httpx.AsyncClient(transport=RecordingTransport(self._tape, self._transport), timeout=None)
+        self._network = Network()
+        client = httpx.AsyncClient(transport=RecordingTransport(self._tape, self._network), timeout=None)
         connect = min(_CONNECT_TIMEOUT, timeout / 2)
         agent = remote_agent(url, headers=headers, client=client, connect_timeout=connect, idle_timeout=None)
         self._agent = _OneAtATime(agent)
@@ -108,7 +107,7 @@ class Bench:
     ) -> None:
         with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
             await self._agent.is_free()
-            await self._transport.aclose()
+            await self._network.aclose()
 
     # -- speaking ----------------------------------------------------------------------------------------------------
 
@@ -191,7 +190,7 @@ class Bench:
         """
         headers = httpx.Headers({**self._headers})
         headers["content-type"] = "application/json"
-        client = httpx.AsyncClient(transport=self._transport, timeout=None)
+        client = httpx.AsyncClient(transport=self._network, timeout=None)
         request = client.build_request("POST", self._url, content=content, headers=headers)
         try:
             with anyio.fail_after(self.timeout):
@@ -266,4 +265,6 @@ class _OneAtATime:
 
 def _nobody_at(url: str, error: str) -> UsageError:
     """What is said when there is no agent at all."""
-    return UsageError(f"No agent answers at {shown_url(url)}: {error}.\nCheck the address, and that it is running.")
+    return UsageError(
+        f"No agent answers at {shown_url(url)}: {error.rstrip(' .:')}.\nCheck the address, and that it is running."
+    )

@@ -34,7 +34,8 @@ def check(targets: Sequence[str], wanted: Wanted = _NOTHING, *, as_json: bool) -
     try:
         if not any(is_url(target) for target in targets):
             if wanted != _NOTHING:
-                raise UsageError("--message, --header, --timeout, --only, --tools go with a URL, and not with a file.")
+                options = "--message, --header, --timeout, --only and --tools"
+                raise UsageError(f"{options} go with an http or https URL, which {targets[0]!r} is not.")
             return _check_files(targets, console, as_json=as_json)
         if len(targets) > 1:
             raise UsageError("An agent is checked by itself; give one URL, or any number of files.")
@@ -103,7 +104,7 @@ def _is_recording(content: bytes) -> bool:
     """Whether it is what `handrail record` writes, of any version, and not events alone."""
     try:
         first: Any = json.loads(content.lstrip().partition(b"\n")[0])
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(first, dict) and "format" in first
 
@@ -111,6 +112,8 @@ def _is_recording(content: bytes) -> bool:
 def _content_of(file: str) -> bytes:
     try:
         if file == "-":
+            if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # so it is where it was closed
+                raise UsageError("Standard input is closed; there is nothing to check.")
             return sys.stdin.buffer.read()
         with open(file, "rb") as opened:
             return opened.read()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from handrail.apps._bench import Bench
 from handrail.apps._findings import Finding, Heard, Result, Wanted
 from handrail.apps._load import load_tools
 from handrail.apps._probes import LATER, PROBES, Plan
-from handrail.apps._remote import concealed, headers_of
+from handrail.apps._remote import concealed, headers_of, secrets_of
 from handrail.errors import UsageError
 from handrail.tools import catalogue
 
@@ -33,13 +33,14 @@ async def check_agent(url: str, wanted: Wanted, tell: Callable[[Result], object]
         raise UsageError(f"--timeout is {timeout:g}: it is a number of seconds above 0.")
     plans, is_hopeless = _plans(wanted), False
     async with Bench(url, headers, timeout) as bench:
+        secrets = secrets_of(url, headers)
         for name, plan in plans.items():
             if is_hopeless:
                 tell(Result(name, note="the plain run had no answer", apart="skipped"))
                 continue
             with _progress(PROBES[name].does):
                 result = await PROBES[name].go(bench, plan)
-            tell(_without_secrets(result, headers))
+            tell(_without_secrets(result, secrets))
             is_hopeless = name == "run" and not any(heard.events for heard in result.heard)
 
 
@@ -79,23 +80,23 @@ def _progress(what: str) -> Generator[None]:
             progress.stop()
 
 
-def _without_secrets(result: Result, headers: Mapping[str, str]) -> Result:
-    """A result as it is told: nothing in it that an agent may have said repeats the value of a header."""
+def _without_secrets(result: Result, secrets: Sequence[str]) -> Result:
+    """A result as it is told: nothing in it that an agent may have said repeats one of these."""
 
     def hidden(text: str | None) -> str | None:
-        return text and concealed(text, headers)
+        return text and concealed(text, secrets)
 
     def heard(one: Heard) -> Heard:
         verdict = replace(one.verdict, message=hidden(one.verdict.message), code=hidden(one.verdict.code))
         return replace(one, verdict=verdict, protocol_version=hidden(one.protocol_version))
 
     def found(one: Finding) -> Finding:
-        message, advice = (concealed(text, headers) for text in (one.message, one.advice))
+        message, advice = (concealed(text, secrets) for text in (one.message, one.advice))
         return replace(one, message=message, advice=advice, path=hidden(one.path))
 
     return replace(
         result,
-        note=concealed(result.note, headers),
+        note=concealed(result.note, secrets),
         heard=[heard(one) for one in result.heard],
         findings=[found(one) for one in result.findings],
     )

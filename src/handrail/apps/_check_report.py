@@ -60,7 +60,7 @@ def show(lines: Iterable[Line], console: Console) -> None:
         else:
             row = Table.grid()
             row.add_column(width=indent, no_wrap=True)
-            row.add_column()
+            row.add_column(overflow="fold")
             row.add_row(Text(head, look), Text(text, look))
             console.print(row)
 

@@ -8,8 +8,9 @@ A RUN_ERROR is well formed: then nothing is wrong with the stream, and the run i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from ag_ui.core import Event, RunErrorEvent, RunStartedEvent
@@ -25,6 +26,8 @@ from handrail.errors import RemoteDecodeError, WireError
 __all__ = ["Reading", "judge_stream"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NO_EVENTS = frozenset({"turn", "verdict"})
+"""The kinds of lines that `chat --once --json` writes beside the events."""
 _NEEDS_HISTORY = frozenset({"result-without-call"})
 """What is not held against a stream whose request is not known: the call may be one of an earlier run."""
 
@@ -148,14 +151,24 @@ class _Numbered:
 
 
 class _Lines:
-    """One payload a line; empty lines are none."""
+    """One payload a line; empty lines are none, nor is what `chat --once --json` says of itself."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, read: bytes) -> Iterator[bytes]:
         *lines, self._rest = (self._rest + read).split(b"\n")
-        return (line for line in lines if line.strip())
+        return (line for line in lines if line.strip() and not _is_said_by_chat(line))
 
     def end(self) -> bytes | None:
         return self._rest.strip() or None
+
+
+def _is_said_by_chat(line: bytes) -> bool:
+    if b'"kind"' not in line:
+        return False
+    try:
+        said: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(said, dict) and "type" not in said and cast("dict[str, Any]", said).get("kind") in _NO_EVENTS

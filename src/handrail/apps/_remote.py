@@ -5,8 +5,9 @@ Headers carry keys. So no text of ours repeats a value, nor what was meant as a 
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from handrail.errors import UsageError
@@ -14,17 +15,19 @@ from handrail.errors import UsageError
 if TYPE_CHECKING:
     from handrail.client import HttpAgent
 
-__all__ = ["concealed", "headers_of", "is_url", "remote_agent", "shown_url"]
+__all__ = ["concealed", "headers_of", "is_url", "remote_agent", "secrets_of", "shown_url"]
 
+_LAST_PORT = 65_535
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
+_OF_THE_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
 _SHORTEST_SECRET = 6
 """What is shorter is hidden by nobody, and replacing it would garble the text around it."""
 
 
 def is_url(target: str) -> bool:
     """Whether what was named on the command line is a web address."""
-    return target.startswith(("http://", "https://"))
+    return target.lower().startswith(("http://", "https://"))
 
 
 def headers_of(given: Iterable[str]) -> dict[str, str]:
@@ -36,6 +39,8 @@ def headers_of(given: Iterable[str]) -> dict[str, str]:
             raise UsageError(f"--header number {number} is no header; it looks like 'Authorization: Bearer TOKEN'.")
         if not _VALUE.fullmatch(value):
             raise UsageError(f"--header {name} has a character in its value that no header can carry.")
+        if name.lower() in _OF_THE_BODY:
+            raise UsageError(f"--header {name} belongs to the body, which differs from one request to the next.")
         if name.lower() in map(str.lower, headers):
             raise UsageError(f"--header {name} is given twice.")
         headers[name] = value
@@ -49,9 +54,21 @@ def remote_agent(url: str, *, headers: Mapping[str, str] | None = None, **option
     except ImportError as missing:
         raise UsageError(f"{missing}.") from missing
     try:
+        _check_address(url)
         return HttpAgent(url, headers=headers, **options)
     except Exception as refusal:  # httpx has its own class for a URL that it cannot read
         raise UsageError(f"{url!r} is no URL of an agent: {refusal}") from refusal
+
+
+def _check_address(url: str) -> None:
+    """Raises `ValueError` for what httpx takes and nobody can connect to."""
+    import httpx
+
+    where = httpx.URL(url)
+    if not where.host:
+        raise ValueError("it names no host")
+    if (where.port or 0) > _LAST_PORT:
+        raise ValueError(f"a port is a number up to {_LAST_PORT}")
 
 
 def shown_url(url: str) -> str:
@@ -61,9 +78,19 @@ def shown_url(url: str) -> str:
     return str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
 
 
-def concealed(text: str, headers: Mapping[str, str]) -> str:
-    """`text` of a server, which may repeat what it was sent, without the values of the headers."""
-    secrets = {part for value in headers.values() for part in (value, *value.split())}
+def secrets_of(url: str, headers: Mapping[str, str]) -> Sequence[str]:
+    """What a server is sent that nobody else is to see: values of headers, and what `shown_url` leaves out."""
+    import httpx
+
+    where = httpx.URL(url)
+    query = where.query.decode("ascii")
+    login = base64.b64encode(f"{where.username}:{where.password}".encode()).decode() if where.userinfo else ""
+    return [*headers.values(), where.password, login, *where.params.values(), *re.split("[&=]", query)[1::2]]
+
+
+def concealed(text: str, values: Iterable[str]) -> str:
+    """`text` of a server, which may repeat what it was sent, without these values."""
+    secrets = {part for value in values for part in (value, *value.split())}
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST_SECRET and secret.lower() not in ("bearer", "digest"):
             text = text.replace(secret, "[hidden]")

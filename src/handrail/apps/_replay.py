@@ -10,6 +10,7 @@ from functools import partial
 import httpx
 from ag_ui.core import Message, RunAgentInput, UserMessage
 
+from handrail.apps._network import Network
 from handrail.apps._once import once, say
 from handrail.apps._remote import headers_of, is_url, remote_agent, shown_url
 from handrail.apps._tape import RecordingTransport, ReplayTransport, Take, new_tape, read_tape
@@ -29,9 +30,9 @@ def record(url: str, file: str, *, headers: Sequence[str] = (), text: str | None
         raise UsageError("--json goes with --once.")
     shared = headers_of(headers)
     remote_agent(url)  # before there is a file
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    network = Network()
     with new_tape(file) as tape:
-        transport = RecordingTransport(tape, httpx.AsyncHTTPTransport(limits=limits))
+        transport = RecordingTransport(tape, network)
         agent = remote_agent(url, headers=shared, client=httpx.AsyncClient(transport=transport, timeout=None))
         if text is not None:
             return once(agent, say(text), as_json=as_json)

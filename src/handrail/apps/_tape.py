@@ -9,7 +9,8 @@ A recording is a text of JSON lines, so that people can read it and other progra
     {"at": 1.204, "end": null}                                or why it ended before its end
 
 and so on for the next run. Headers of the request and addresses are not in it, the conversation is. A read is written
-down before anybody acts on it, so a recording that was cut off is good up to there.
+down before anybody acts on it, so a recording that was cut off, in the middle of a line too, is good up to there: as if
+the recording side had closed the connection.
 
 Both ends are transports of httpx: what is recorded is what `HttpAgent` reads, and what is replayed goes the whole way
 through it. A bare event stream, or AG-UI events as JSON lines, is a recording of one run that nobody knows the request
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import time
 from collections import deque
@@ -34,6 +36,7 @@ from ag_ui.core import RunAgentInput, RunStartedEvent
 
 from handrail.agui._inbound import Inbound
 from handrail.errors import UsageError
+from handrail.run._outcome import error_line
 
 __all__ = [
     "RecordingTransport",
@@ -185,8 +188,8 @@ def read_recording(data: bytes, name: str) -> Sequence[Take]:
     """The runs in the bytes of a recording; `name` is what a complaint calls it. Raises as `read_tape`."""
     try:
         takes = takes_of(data)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:  # a file may hold anything
-        raise UsageError(f"{name!r} is no recording: {error}") from error
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:  # a file may hold anything
+        raise UsageError(f"{name!r} is no recording: {error_line(error)}") from error
     if not takes:
         raise UsageError(f"{name!r} holds no run.")
     return takes
@@ -201,7 +204,7 @@ def _takes(data: bytes) -> Iterator[Take]:
     if not data.lstrip().startswith(b"{"):
         yield _bare(data)
         return
-    lines = [json.loads(line) for line in data.splitlines() if line.strip()]
+    lines = _lines(data)
     if lines[0].get("format") is None:
         yield _bare(b"".join(b"data: %s\n\n" % json.dumps(line).encode() for line in lines if "type" in line))
         return
@@ -212,24 +215,48 @@ def _takes(data: bytes) -> Iterator[Take]:
         if "request" in line:
             if take is not None:
                 yield take
-            take = Take(RunAgentInput.model_validate(line["request"]))
+            take = Take(RunAgentInput.model_validate(line["request"]), status=0, error=_CLOSED)
         elif take is not None:
             _note(take, line)
     if take is not None:
         yield take
 
 
+def _lines(data: bytes) -> list[Any]:
+    """The lines that are whole: the last one may have been cut off."""
+    *lines, last = (line for line in data.splitlines() if line.strip())
+    whole = [json.loads(line) for line in lines]
+    try:
+        return [*whole, json.loads(last)]
+    except ValueError:
+        if not whole or data.endswith(b"\n"):
+            raise
+        return whole
+
+
 def _note(take: Take, line: Mapping[str, Any]) -> None:
     if "status" in line:
-        take.status, take.headers = line["status"], line["headers"]
+        take.status, take.headers = int(line["status"]), httpx.Headers(line["headers"], encoding="utf-8")
     elif "end" in line:
-        take.ended_at, take.error = line["at"], line["end"]
+        take.ended_at, take.error = _seconds(line["at"]), _reason(line["end"])
     elif "error" in line:
-        take.status, take.error, take.ended_at = 0, line["error"], line.get("at", 0.0)
+        take.ended_at, take.error = _seconds(line.get("at", 0.0)), _reason(line["error"])
     else:
         read = line["text"].encode() if "text" in line else base64.b64decode(line["base64"])
-        take.reads.append((line["at"], read))
-        take.ended_at = line["at"]
+        take.ended_at = _seconds(line["at"])
+        take.reads.append((take.ended_at, read))
+
+
+def _seconds(at: float) -> float:
+    if not 0 <= at < math.inf:
+        raise ValueError(f"{at} is no number of seconds")
+    return at
+
+
+def _reason(error: object) -> str | None:
+    if not isinstance(error, str | None):
+        raise TypeError(f"{error!r} is no reason for an end")
+    return error
 
 
 def _bare(data: bytes) -> Take:
@@ -270,7 +297,7 @@ class ReplayTransport(httpx.AsyncBaseTransport):
 
 def answer_of(take: Take, speed: float = 0.0) -> httpx.Response:
     """The answer of a take, its body as fast as `ReplayTransport` has it."""
-    return httpx.Response(take.status, headers=dict(take.headers), stream=_Playback(take, speed))
+    return httpx.Response(take.status, headers=take.headers, stream=_Playback(take, speed))
 
 
 def _again(error: str, otherwise: type[httpx.TransportError]) -> httpx.TransportError:
