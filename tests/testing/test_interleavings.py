@@ -301,6 +301,33 @@ def test_a_wait_that_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
         explore(scenario, lines_of=HERE)
 
 
+def test_what_is_given_up_ends_when_it_can_and_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread stays behind: neither one that turns in a circle, nor one whose lock comes free in the end."""
+    monkeypatch.setattr(_scheduler, "PATIENCE", 0.2)
+    before = set(threading.enumerate())
+    real = threading.Lock()
+
+    def turning() -> Iterator[Players]:
+        def turns() -> None:
+            for _ in iter(int, 1):
+                pass
+
+        yield [turns]
+
+    def waiting() -> Iterator[Players]:
+        yield [real.acquire]
+
+    with pytest.raises(InterleavingError, match="turns waits for something that is not explored"):
+        explore(turning)
+    with real, pytest.raises(InterleavingError, match="acquire waits for something that is not explored"):
+        explore(waiting)
+    left = set(threading.enumerate()) - before
+    assert len(left) <= 2
+    for thread in left:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 

@@ -16,21 +16,28 @@ class Crew:
 
     def __init__(self) -> None:
         self._idle: list[_Hand] = []
+        self._is_dismissed = False
 
     def start(self, work: Work) -> None:
         """Have it carried out in a thread that has nothing else to do. `work` lets no exception through."""
-        hand = self._idle.pop() if self._idle else _Hand(self._idle)
+        hand = self._idle.pop() if self._idle else _Hand(self._back)
         hand.give(work)
 
     def dismiss(self) -> None:
-        """End the threads that have nothing to do."""
+        """End the threads that have nothing to do, and every other one when it is through."""
+        self._is_dismissed = True
         while self._idle:
             self._idle.pop().give(None)
 
+    def _back(self, hand: _Hand) -> None:
+        self._idle.append(hand)
+        if self._is_dismissed:
+            self.dismiss()
+
 
 class _Hand:
-    def __init__(self, idle: list[_Hand]) -> None:
-        self._idle = idle
+    def __init__(self, back: Callable[[_Hand], object]) -> None:
+        self._back = back
         self._work: Work | None = None
         self._given = threading.Lock()
         self._given.acquire()
@@ -48,4 +55,4 @@ class _Hand:
                 return
             Context().run(work)
             del work
-            self._idle.append(self)
+            self._back(self)

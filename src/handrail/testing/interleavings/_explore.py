@@ -195,7 +195,9 @@ class _Stage:
 
     def rehearse(self) -> None:
         """Once on the beaten track, uncounted: what is done only the first time, such as an import, is behind us."""
-        self._perform(Choices())
+        fault = self._perform(Choices())
+        if fault is not None and fault.is_stuck:
+            self._report(fault, ())
         self._stand_ins = StandIns(self._lines_of)
 
     def carry_out(self, choices: Choices) -> None:
@@ -209,6 +211,8 @@ class _Stage:
 
     def _report(self, fault: Fault, schedule: Schedule) -> None:
         story = Story()
+        if fault.is_stuck:
+            raise InterleavingError(fault.what, written(schedule), self.count, "to be seen in a debugger")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)  # what fails leaves things open, and here it fails often
             schedule = shorter(schedule, lambda choices: self._perform(choices) is not None)

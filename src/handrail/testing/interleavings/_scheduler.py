@@ -18,15 +18,17 @@ then checks. Threads that still wait at that point are left over, and no fault.
 
 *Winding up.* When the director is through, or at the first fault, what is left is ended one by one: each thread goes
 on alone, and its next wait that is not over yet raises `Abandoned`, which nothing is meant to catch. A thread that
-waits for something the scheduler does not know cannot be ended; it is told of, and stays behind as a daemon.
+makes no step, because it waits for something the scheduler does not know or turns in a circle, is told of and stays
+behind; the interpreter raises `Abandoned` in it as soon as it is in Python again.
 """
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from inspect import currentframe
@@ -54,11 +56,15 @@ class Abandoned(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What went wrong, and the exception if it was one. `in_setup`: before anything ran side by side."""
+    """What went wrong, and the exception if it was one. `in_setup`: before anything ran side by side.
+
+    `is_stuck`: it took all the patience there is to find out.
+    """
 
     what: str
     cause: BaseException | None = None
     in_setup: bool = False
+    is_stuck: bool = False
 
 
 class Player:
@@ -129,9 +135,14 @@ class Scheduler:
         player = self._running
         assert player is not None
         where = place_of(frame_of(player.ident))
-        self.fault = Fault(f"{player} waits for something that is not explored, at {where}")
+        self.fault = Fault(f"{player} waits for something that is not explored, at {where}", is_stuck=True)
         self.is_over = True
-        self._players.remove(player)
+        self._forget(player)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(player.ident), ctypes.py_object(Abandoned))
+
+    def _forget(self, player: Player) -> None:
+        with suppress(ValueError):  # the one that is given up may end in the same moment
+            self._players.remove(player)
 
     def _wind_up(self) -> None:
         self.is_over = True
@@ -293,7 +304,7 @@ class Scheduler:
     def _leave(self, me: Player, fault: Fault | None) -> None:
         if self.is_over:
             return
-        self._players.remove(me)
+        self._forget(me)
         if self.story is not None:
             self.story.add(str(me), "ends" if fault is None else "raises")
         to = None
