@@ -1,8 +1,8 @@
 r"""What is open in a Markdown text, line by line: a fence, a table, a list; and how many widgets a line is drawn by.
 
-Pure, and by the beginnings of lines alone. It is a guess, which tests hold against the parser: it may take text for more
-than it is, and for less only where fences are so entangled that it loses count of them; the lines of a leaf are bounded
-then, too.
+Pure, and by the beginnings of lines alone. It is a guess, which tests hold against the parser: it may take text for
+more than it is, and for less only where fences are so entangled that it loses count of them; the lines of a leaf are
+bounded then, too.
 
 | a line                                        | widgets beyond its own                    |
 |-----------------------------------------------|-------------------------------------------|
