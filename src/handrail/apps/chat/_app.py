@@ -37,7 +37,7 @@ from handrail.apps.chat._left import still_at_work
 from handrail.apps.chat._page import Page
 from handrail.apps.chat._questions import Questions
 from handrail.apps.chat._sheet import Sheet
-from handrail.apps.chat._status import Meter, Standing, still_running, verdict, went_wrong
+from handrail.apps.chat._status import Meter, Standing, still_running, tolerated, verdict, went_wrong
 from handrail.client import Agent, AgentSession
 from handrail.transcript import RunState, ToolCallPart
 
@@ -146,7 +146,12 @@ class ChatApp(App[None]):
         """Draw what is not of the transcript: how things stand, and what waits."""
         session = self.session
         line = self._standing()
-        facts = [line.text, self._used(), still_running(still_at_work(session, self._agent)), self._tolerated()]
+        facts = [
+            line.text,
+            self._used(),
+            still_running(still_at_work(session, self._agent)),
+            tolerated(len(session.warnings)),
+        ]
         self._status.update(" · ".join(filter(None, facts)))
         self._status.set_classes(line.mood)
         self._queue.display = bool(self._waiting)
@@ -163,10 +168,6 @@ class ChatApp(App[None]):
             return line
         owed = ", with your answers" if session.owed_answers else ""
         return Standing(f"{line.text} · Ctrl+R asks again{owed}", line.mood)
-
-    def _tolerated(self) -> str:
-        count = len(self.session.warnings)
-        return f"{count} warning{'s' if count > 1 else ''} (/warnings)" if count else ""
 
     def _used(self) -> str:
         """What the exchange used up; what it will have used up is not known before its end."""

@@ -12,7 +12,7 @@ from handrail.apps._visible import clipped, one_line
 from handrail.client._spent import spent
 from handrail.transcript import Failed, Finished, RunState
 
-__all__ = ["Meter", "Standing", "still_running", "verdict", "went_wrong"]
+__all__ = ["Meter", "Standing", "still_running", "tolerated", "verdict", "went_wrong"]
 
 Mood = Literal["quiet", "busy", "good", "waiting", "bad"]
 
@@ -77,3 +77,8 @@ def went_wrong(run: RunState) -> bool:
 def still_running(names: Sequence[str]) -> str:
     """The tools that have not returned, in words; "" for none."""
     return f"still running: {', '.join(one_line(clipped(name, 60)) or 'unnamed' for name in names)}" if names else ""
+
+
+def tolerated(count: int) -> str:
+    """How many warnings there are, in words; "" for none."""
+    return f"{count} warning{'s' if count > 1 else ''} (/warnings)" if count else ""
