@@ -105,11 +105,11 @@ def counted(work: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> tuple[i
 
 
 def test_a_one_token_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F-8: at most 450 Python calls and 10 callbacks, read to its end."""
+    """F-8: at most 450 Python calls and 10 callbacks, read to its end; it has come down to fewer."""
     loop = Loop(backends=[Model(1)])
     calls, callbacks = counted(lambda: read(loop), monkeypatch)
-    assert calls <= 450
-    assert callbacks <= 10
+    assert calls <= 440
+    assert callbacks <= 8
 
 
 def per_token(monkeypatch: pytest.MonkeyPatch, work: Callable[[Loop], Any], paced: bool) -> tuple[float, float]:

@@ -54,6 +54,8 @@ __all__ = ["Drive", "Setting"]
 
 _logger = logging.getLogger("handrail.loop")
 
+_NOT_BEGUN = End.cancelled("start")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -153,7 +155,7 @@ class Drive:
 
     async def main(self) -> None:
         """Everything else, to the end of the run and of all that it started."""
-        end = End.cancelled("start")
+        end = _NOT_BEGUN
         async with children() as self._driver.children:
             try:
                 end = await self._steps()

@@ -41,7 +41,7 @@ _FIELDS: Mapping[type, Mapping[str, _Kinds]] = {
 
 def check_sound(given: object) -> None:
     """Look at a delta or a failure of a backend. Raises `BackendError` of kind response for one that is not sound."""
-    fields = next((fields for kind, fields in _FIELDS.items() if isinstance(given, kind)), None)
+    fields = _FIELDS.get(type(given)) or next((_FIELDS[kind] for kind in _FIELDS if isinstance(given, kind)), None)
     name = type(given).__name__
     if fields is None:
         raise BackendError(f"the stream gave a {name}, which is no delta", "response")

@@ -19,6 +19,7 @@ __all__ = ["CallDraft", "Turn", "without_half"]
 
 
 _CUT = ("length", "content-filter")
+_REASONS = get_args(FinishReason)
 
 
 class CallDraft:
@@ -99,7 +100,7 @@ class Turn:
 
     def add_finish(self, delta: FinishDelta) -> None:
         """Why the model finished. Of several reasons the last one counts, but none makes a cut answer whole again."""
-        if delta.reason is not None and delta.reason not in get_args(FinishReason):
+        if delta.reason is not None and delta.reason not in _REASONS:
             delta = FinishDelta("other", delta.model)
         if self.finish is None or self.finish.reason not in _CUT:
             self.finish = delta
