@@ -146,12 +146,8 @@ class ChatApp(App[None]):
         """Draw what is not of the transcript: how things stand, and what waits."""
         session = self.session
         line = self._standing()
-        facts = [
-            line.text,
-            self._used(),
-            still_running(still_at_work(session, self._agent)),
-            tolerated(len(session.warnings)),
-        ]
+        at_work = still_running(still_at_work(session, self._agent))
+        facts = [line.text, self._used(), at_work, tolerated(len(session.warnings))]
         self._status.update(" · ".join(filter(None, facts)))
         self._status.set_classes(line.mood)
         self._queue.display = bool(self._waiting)
