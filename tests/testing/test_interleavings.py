@@ -8,6 +8,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -298,6 +299,44 @@ def test_a_wait_that_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
         real,
         pytest.raises(InterleavingError, match=r"waits waits for something that is not explored, at .* with real:"),
     ):
+        explore(scenario, lines_of=HERE)
+
+
+def test_whatever_gives_a_coroutine_is_an_async_player() -> None:
+    """A function, a partial, a lambda, an object: none of them ends without having been carried out."""
+    done: list[str] = []
+
+    async def note(what: str) -> None:
+        await asyncio.sleep(0)
+        done.append(what)
+
+    class Noting:
+        async def __call__(self) -> None:
+            await note("object")
+
+    def scenario() -> Iterator[Players]:
+        done.clear()
+        yield [partial(note, "partial"), lambda: note("lambda"), Noting()]
+        assert sorted(done) == ["lambda", "object", "partial"]
+
+    explore(scenario, random=5, limit=5)
+
+
+def test_what_does_not_end_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A player that lets nothing through is told of when the interleaving is over."""
+    monkeypatch.setattr(_scheduler, "PATIENCE", 0.2)
+    held = threading.Lock()
+
+    def scenario() -> Iterator[Players]:
+        def stays() -> None:
+            try:
+                threading.Event().wait()
+            finally:
+                held.acquire()
+
+        yield [stays]
+
+    with held, pytest.raises(InterleavingError, match=r"stays does not end when all is over, at .* held.acquire"):
         explore(scenario, lines_of=HERE)
 
 

@@ -7,12 +7,12 @@ import inspect
 import itertools
 import threading
 import warnings
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from handrail.errors import UsageError
 from handrail.testing.interleavings._crew import Crew
@@ -234,16 +234,18 @@ class _Stage:
             raise TypeError(f"a scenario is a generator function that yields its players, not {self._scenario!r}")
         given: object = next(cast("Iterator[object]", acts), ())
         for player in _players(given):
-            work = cast("Callable[[], Coroutine[Any, Any, object]]", player)
-            is_async = inspect.iscoroutinefunction(player)
-            scheduler.start(
-                partial(run_on_loop, scheduler, work) if is_async else player,
-                getattr(player, "__name__", type(player).__name__),
-                is_staged=True,
-            )
+            name = getattr(player, "__name__", type(player).__name__)
+            scheduler.start(partial(_play, scheduler, player), name, is_staged=True)
         scheduler.block(lambda: scheduler.at_rest)
         if next(acts, acts) is not acts:
             raise TypeError("a scenario yields once: its players, all together")
+
+
+def _play(scheduler: Scheduler, player: Player) -> None:
+    """Call a player; what gives a coroutine is async, whether it is a function, a partial, a lambda or an object."""
+    given = player()
+    if inspect.iscoroutine(given):
+        run_on_loop(scheduler, given)
 
 
 def _players(given: object) -> Iterator[Player]:

@@ -29,14 +29,14 @@ _LATENESS = 200
 """How many steps of other tasks a task is late at most."""
 
 
-def run_on_loop(scheduler: Scheduler, main: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Run an async function on a loop of this kind, and then cancel what it left, as `asyncio.run` does.
+def run_on_loop(scheduler: Scheduler, main: Coroutine[Any, Any, object]) -> None:
+    """Run a coroutine on a loop of this kind, and then cancel what it left, as `asyncio.run` does.
 
     Raises RuntimeError for what the loop was told of and nobody caught: a task whose exception was never retrieved.
     """
     loop = _ChosenLoop(scheduler)
     try:
-        loop.run_until_complete(main())
+        loop.run_until_complete(main)
     finally:
         try:
             left = asyncio.all_tasks(loop)

@@ -150,7 +150,10 @@ class Scheduler:
             player = self._running = self._players.pop()
             self.steps = 0
             player.baton.release()
-            player.gone.wait(PATIENCE)
+            if not player.gone.wait(PATIENCE):
+                where = place_of(frame_of(player.ident))
+                self.fault = Fault(f"{player} does not end when all is over, at {where}", is_stuck=True)
+                return
 
     # -- what the stand-ins are made of --------------------------------------------------------------------------------
 
