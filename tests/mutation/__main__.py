@@ -15,7 +15,6 @@ import os
 import random
 import tempfile
 from collections import Counter, deque
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,8 +24,8 @@ from tests.mutation.trial import Verdict, begin, verdict_of
 
 KEPT = ROOT / ".cache" / "mutation" / "paths.json"
 LISTED = Path(__file__).parent / "survivors.md"
-FEW, MANY = 3.0, 40.0
-"""Seconds of tests a mutant is shown first, and those it is shown when none of them noticed."""
+FEW, MANY, ALL = 3.0, 40.0, 120.0
+"""Seconds of tests a mutant is shown first, those it is shown when none of them noticed, and those of the control."""
 TARGET = 0.9
 
 
@@ -51,13 +50,12 @@ def mutants_of(file: Path) -> list[Mutant]:
     return [Mutant(file, number, one.where, one.lines, one.what) for number, one in enumerate(mutations(tree))]
 
 
-def control(files: Iterable[Path], paths: Paths) -> None:
-    """The same trial with nothing changed: where that fails, every mutant would seem to be noticed."""
-    for file in files:
-        tests = bounded(paths.of(str(file)), paths.seconds, MANY)
-        _, status = os.waitpid(begin(file, None, tests), 0)
-        if verdict_of(status) != "survived":
-            raise SystemExit(f"the tests fail on {file.name} as it is: nothing can be judged (--record looks anew)")
+def control(file: Path, paths: Paths) -> None:
+    """A trial of every test with nothing changed: where that fails, every mutant would seem to be noticed."""
+    tests = sorted(paths.seconds, key=paths.seconds.__getitem__)
+    _, status = os.waitpid(begin(file, None, bounded(tests, paths.seconds, ALL)), 0)
+    if verdict_of(status) != "survived":
+        raise SystemExit("the tests fail on the code as it is: nothing can be judged (--record looks anew)")
 
 
 def judge(mutants: list[Mutant], paths: Paths, jobs: int) -> dict[Mutant, Verdict]:
@@ -137,7 +135,7 @@ def main() -> int:
         mutants = mutants_of(file)
         draw = random.Random(f"{asked.seed} {file.name}")
         chosen += mutants if asked.all else draw.sample(mutants, min(asked.sample, len(mutants)))
-    control(dict.fromkeys(mutant.file for mutant in chosen), paths)
+    control(subjects()[0], paths)
     return 0 if report(judge(chosen, paths, asked.jobs)) else 1
 
 
