@@ -44,11 +44,13 @@ HIDES = {
     "incorrect key sk-live-0123456789, see": "incorrect key [hidden], see",
     "sk-ant-api03-aB_c-dEFghijklmnopqrstuv!": "[hidden]!",
     "pk-0123456789ab rk-0123456789ab": "[hidden] [hidden]",
+    "sk-secret, sk-SECRET-KEY and sk-live-abc123": "[hidden], [hidden] and [hidden]",
+    "404 for /v1?page=2&key=abc&n=1#end": "404 for /v1?page=2&key=[hidden]&n=1#end",
     "sk_test_0123456789": "[hidden]",
     "ghp_0123456789abcdef github_pat_0123456789abcdef": "[hidden] [hidden]",
     "xoxb-12-34-abcdef": "[hidden]",
     "AKIAIOSFODNN7EXAMPLE/us-east-1": "[hidden]/us-east-1",
-    "?key=AIzaSyA-0123456789_abcdefghijklmnopqrs": "?key=[hidden]",
+    "key AIzaSyA-0123456789_abcdefghijklmnopqrs is bad": "key [hidden] is bad",
     "hf_abcdefghijklmnopqrst": "[hidden]",
 }
 
@@ -73,6 +75,7 @@ STAYS = [
     "invalid literal for int() with base 10: 'abc'",
     "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
     "xoxo-hugs-and-kisses",
+    "sk-learn has no locale sk-SK; key=value",
 ]
 
 TEXTS = st.text(max_size=40)

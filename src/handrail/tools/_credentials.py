@@ -108,7 +108,11 @@ SHAPES: tuple[Shape, ...] = (
     _shape(
         "keys of OpenAI, Anthropic, OpenRouter and others, `sk-...`, `pk-...`, `rk-...`",
         r"(?:sk|pk|rk)-(?:[A-Za-z0-9]{1,10}-){0,3}[A-Za-z0-9_]{20,}+[\w-]*+",
-        r"|(?<![A-Za-z0-9])(?:sk|pk|rk)-(?:(?=[A-Za-z_-]{0,30}[0-9])[\w-]{12,}+|[\w-]{24,}+)",
+        r"|(?<![A-Za-z0-9])(?:pk|rk)-(?:(?=[A-Za-z_-]{0,30}[0-9])[\w-]{12,}+|[\w-]{24,}+)",
+        r"|(?<![A-Za-z0-9])sk-[\w-]{6,}+",
+    ),
+    _shape(
+        "`key=...` or `sig=...` in the query of a URL", r"(?<=[?&])((?:key|sig)=)[^&#\s\"'<>]++", told=rf"\1{HIDDEN}"
     ),
     _shape("Stripe, `sk_live_...`, `whsec_...`", r"(?:(?:sk|pk|rk)_(?:live|test)_|whsec_)[A-Za-z0-9+/=]{8,}+"),
     _shape(
