@@ -28,7 +28,7 @@ from tests.mutation.mutants import mutations
 from tests.mutation.paths import QUIETLY
 
 Verdict = Literal["killed", "survived", "timeout"]
-_WORK, _PATIENCE = 150, 900
+_WORK, _PATIENCE = 150, 300
 """Seconds for one trial, of work and on the clock: a loaded machine must not look like a test that failed."""
 _OUT_OF_TIME = (signal.SIGPROF, signal.SIGALRM)
 
@@ -100,4 +100,4 @@ def _play(file: Path, number: int | None, tests: Sequence[str]) -> int:
         os.dup2(nowhere, stream)
     sys.meta_path.insert(0, _Finder(module_of(file), file, number))
     files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-    return int(pytest.main([*QUIETLY, "--timeout=0", *files], plugins=[_Only(tests)]))
+    return int(pytest.main([*QUIETLY, "--timeout=60", *files], plugins=[_Only(tests)]))
