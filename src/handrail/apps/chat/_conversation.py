@@ -233,7 +233,7 @@ class Conversation(VerticalScroll):
         return kept[0] if kept else None
 
     def _put(self, widget: Widget, height: int) -> None:
-        if widget.is_attached:
+        if widget.is_attached and not self.is_following:  # the person may have gone to the end meanwhile
             self.scroll_to(y=widget.virtual_region.y - height, animate=False, immediate=True)
 
     async def _draw(self) -> bool:
