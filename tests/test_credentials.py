@@ -40,6 +40,7 @@ HIDES = {
     "AccountKey=Zm9v==;EndpointSuffix=x": "AccountKey=[hidden];EndpointSuffix=x",
     "sent Bearer a1b2c3d4e5": "sent Bearer [hidden]",
     "sent basic dXNlcjpwYXNz.": "sent basic [hidden].",
+    "BEARER 0Bearer a1b2c3d4e5, basic 12345678Basic dXNlcjpwYXNz": "BEARER [hidden], basic [hidden]",
     f"bad token {JWT} here": "bad token [hidden] here",
     "incorrect key sk-live-0123456789, see": "incorrect key [hidden], see",
     "sk-ant-api03-aB_c-dEFghijklmnopqrstuv!": "[hidden]!",

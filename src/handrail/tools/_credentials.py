@@ -38,8 +38,8 @@ def _shape(what: str, *pattern: str, told: str = HIDDEN) -> Shape:
 
 
 _ASSIGNED = (
-    r"((?i:api[_-]?key|(?:access|account|private|secret)[_-]?key|pass(?:word|wd|phrase)|pwd|secret|token|x-amz-signature)"
-    r"\\*+[\"']?[ \t]{0,4}(?:=>|[:=])[ \t]{0,4})"
+    r"((?:(?i:api[_-]?key|(?:access|account|private|secret)[_-]?key|pass(?:word|wd|phrase)|pwd|secret|token|x-amz-signature)"
+    r"\\*+[\"']?[ \t]{0,4}(?:=>|[:=])[ \t]{0,4})++)"
 )
 _ENDS = r"\s\"'&;,<>)\]}"
 _IS_NONE = rf"(?i:none|null|true|false|undefined)(?=[{_ENDS}]|\Z)|b[\"']|\[hidden\]"
@@ -53,6 +53,20 @@ SHAPES: tuple[Shape, ...] = (
         r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
     ),
     _shape("user and password in a URL", r"(?<=://)[^\s/?#\"'<>]*@", told=f"{HIDDEN}@"),
+    _shape(
+        "`Bearer ...`",
+        r"((?i:bearer)[ \t]{1,4})",
+        r"(?:(?=[A-Za-z._~+/-]{0,30}(?:[0-9=]|[a-z][A-Z]))[\w.~+/=-]{6,}+|[\w.~+/=-]{24,}+)",
+        r"(?:(?<=(?i:bearer))[ \t]{1,4}[\w.~+/=-]++)*+",
+        told=rf"\1{HIDDEN}",
+    ),
+    _shape(
+        "`Basic ...`",
+        r"((?i:basic)[ \t]{1,4})",
+        r"(?:(?=[A-Za-z+/]{0,30}(?:[0-9=]|[a-z][A-Z]))[A-Za-z0-9+/]{8,}+|[A-Za-z0-9+/]{24,}+)={0,2}",
+        r"(?:(?<=(?i:basic))[ \t]{1,4}[A-Za-z0-9+/]++={0,2})*+",
+        told=rf"\1{HIDDEN}",
+    ),
     _shape(
         "`Authorization: Digest ...`, or another scheme of several values",
         _HEADER,
@@ -87,18 +101,6 @@ SHAPES: tuple[Shape, ...] = (
         "the same without quotes, `password=...`, `password: ...`, but for None, null, true, false",
         _ASSIGNED,
         rf"(?!{_IS_NONE})(?:[^{_ENDS}\\]|\\(?![nrt\"'\\]))++",
-        told=rf"\1{HIDDEN}",
-    ),
-    _shape(
-        "`Bearer ...`",
-        r"((?i:bearer)[ \t]{1,4})",
-        r"(?:(?=[A-Za-z._~+/-]{0,30}(?:[0-9=]|[a-z][A-Z]))[\w.~+/=-]{6,}+|[\w.~+/=-]{24,}+)",
-        told=rf"\1{HIDDEN}",
-    ),
-    _shape(
-        "`Basic ...`",
-        r"((?i:basic)[ \t]{1,4})",
-        r"(?:(?=[A-Za-z+/]{0,30}(?:[0-9=]|[a-z][A-Z]))[A-Za-z0-9+/]{8,}+|[A-Za-z0-9+/]{24,}+)={0,2}",
         told=rf"\1{HIDDEN}",
     ),
     _shape(
