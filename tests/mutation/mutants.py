@@ -87,6 +87,8 @@ def _says_nothing_to_a_test(statement: ast.stmt) -> bool:
             return True
         case ast.FunctionDef(decorator_list=[ast.Name(id="overload"), *_]):
             return True
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str())) if name.isupper():
+            return True  # what a member of an enumeration is called
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             return name in ("__all__", "__slots__") or name.startswith("__match") or _is_type(value)
         case ast.AnnAssign(annotation=ast.Name(id="TypeAlias")) | ast.AnnAssign(value=None):
@@ -141,13 +143,17 @@ def _in_expressions(statement: ast.stmt, where: str) -> Iterator[Mutation]:
 
 def _expressions_of(owner: ast.AST) -> Iterator[ast.expr]:
     for name, value in ast.iter_fields(owner):
-        if name in ("annotation", "returns", "decorator_list"):
+        if name in ("annotation", "returns", "decorator_list") or (name == "args" and _is_cast(owner)):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.expr):
                 yield child
             if isinstance(child, ast.AST) and not isinstance(child, ast.stmt | ast.JoinedStr):
                 yield from _expressions_of(child)
+
+
+def _is_cast(owner: ast.AST) -> bool:
+    return isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "cast"
 
 
 def _of_expression(node: ast.expr, where: str) -> Iterator[Mutation]:

@@ -20,6 +20,7 @@ TESTS = (
     "tests/loop/test_attempts.py",
     "tests/loop/test_budget.py",
     "tests/loop/test_bounds.py",
+    "tests/client/test_nothing_reaches_back.py",
     "tests/client/test_states.py",
     "tests/client/test_questions.py",
     "tests/client/test_client_tools.py",
