@@ -66,6 +66,14 @@ NOT_ALL = {"metadata": {"handrail.usageComplete": False}}
         ),
         (spent(0), [attempt()], {"usage": [{"totalTokens": 0, "model": "m"}]}),
         (spent(0, complete=False), [attempt()], NOT_ALL),
+        *(
+            (
+                spent(0, complete=False, **{only: 0}),
+                [attempt()],
+                {"usage": [{"totalTokens": 0, "model": "m"}]} | NOT_ALL,
+            )
+            for only in ("prompt_tokens", "completion_tokens", "cached_prompt_tokens")
+        ),
         (spent(0), [], {}),
         (spent(0), [attempt(number=None)], {}),
         (

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from ag_ui.core import ImagePart, TextPart, UrlSource, UserMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -192,3 +193,11 @@ def test_a_clip(usage: Usage | None, cap: int | None, clip: bool) -> None:
 def test_near_the_window(usage: Usage | None, estimate: int, near: bool) -> None:
     """L-62: by the usage if there is one, else by the estimate with a quarter on top."""
     assert is_near_window(Window(context=1_000, reserve=50), usage, lambda: estimate, None) == near
+
+
+def test_text_in_parts_counts_as_text() -> None:
+    """L-72: a message says as much in parts as it does whole; a picture says nothing."""
+    picture = ImagePart(type="image", source=UrlSource(type="url", value="https://example.org/" + "x" * 4_000))
+    parts = [TextPart(type="text", text="x" * 200), picture, TextPart(type="text", text="y" * 200)]
+    inparts = UserMessage(id="u1", content=parts)
+    assert Estimate(None).of(request(inparts), 0) == Estimate(None).of(request(user("z" * 400)), 0)

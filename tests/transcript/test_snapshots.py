@@ -35,6 +35,7 @@ from tests.transcript.events import (
 )
 
 from handrail.transcript import ReasoningPart, TextPart, ToolCallPart, Transcript, TranscriptReducer
+from handrail.transcript._restore import content_of
 
 Events = BaseEvent | list[BaseEvent]
 
@@ -442,3 +443,12 @@ def test_an_open_message_whose_further_part_a_snapshot_removes_streams_on_in_the
     parts = [part for part in shown.messages[0].parts if isinstance(part, TextPart)]
     assert [(part.text, part.streaming) for part in parts] == [("other!", True)]
     assert not reducer.accept(rf()).messages[0].is_streaming
+
+
+@pytest.mark.parametrize("kind", [TextPart, ReasoningPart])
+def test_parts_that_look_the_same_are_the_same(kind: Any) -> None:
+    """Into how many parts a stream was cut is not what it says, and a part without text says nothing."""
+    pieces = [kind(f"p{n}", "m1", text) for n, text in enumerate(["", "one ", "two", ""])]
+    whole = [kind("q", "m1", "one two")]
+    assert content_of(pieces) == content_of(whole) != content_of([kind("q", "m1", "one")])
+    assert content_of([kind("q", "m1", "")]) == ()
