@@ -159,3 +159,17 @@ def test_what_json_cannot_hold_is_not_encoded() -> None:
     for value in (math.nan, {"a": math.inf}, object()):
         with pytest.raises((ValueError, TypeError)):
             encode_json(value)
+
+
+@pytest.mark.parametrize(("open_", "close"), [("[", "]"), ('{"k":', "}")])
+def test_depth_counts_also_where_a_half_character_takes_the_slower_parser(open_: str, close: str) -> None:
+    """P-16, P-19: nesting is what is open at once; brackets in strings and values side by side are none."""
+    half = '"\\ud83d [[[{{{"'
+    inner = f"[{half}, {'[], {}, ' * MAX_DEPTH}0]"  # two levels, and many of them
+
+    def nested(levels: int) -> bytes:
+        return (open_ * levels + inner + close * levels).encode()
+
+    parse_json(nested(MAX_DEPTH - 2))
+    with pytest.raises(ValueError, match="nested"):
+        parse_json(nested(MAX_DEPTH - 1))
