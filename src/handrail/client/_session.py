@@ -11,14 +11,14 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 from uuid import uuid4
 
 import anyio
 from ag_ui.core import Event, Interrupt, Message, ResumeEntry, ToolMessage, UserMessage
-from pydantic import BaseModel
 
 from handrail.agui._approvals import Ask, Given, as_answers
+from handrail.agui._copies import copied
 from handrail.agui._warnings import WarningRecord, WarningSink
 from handrail.client._agent_run import LateRunError
 from handrail.client._blocking import block
@@ -38,11 +38,6 @@ from handrail.tools import Tool, as_content, catalogue
 from handrail.transcript import RunState, Transcript
 
 __all__ = ["AgentSession"]
-
-M = TypeVar("M", bound=BaseModel)
-
-_INTERRUPT_GRACE = 2.0
-"""Seconds that a blocking call, interrupted from the keyboard, waits for its exchange to be recorded."""
 
 
 class AgentSession:
@@ -207,7 +202,7 @@ class AgentSession:
 
         They are copies; nothing that is done to them reaches the history.
         """
-        return _copies(self._ledger.messages)
+        return copied(self._ledger.messages)
 
     @property
     def state(self) -> Any:
@@ -226,12 +221,12 @@ class AgentSession:
     @property
     def pending_interrupts(self) -> tuple[Interrupt, ...]:
         """The questions that are open. Gate a composer on these, never on the run state."""
-        return _copies(self._ledger.questions.pending)
+        return copied(tuple(self._ledger.questions.pending))
 
     @property
     def owed_answers(self) -> tuple[ResumeEntry, ...]:
         """Answers that a request carried and no finished run has consumed: the next request carries them again."""
-        return _copies(self._ledger.questions.owed)
+        return copied(tuple(self._ledger.questions.owed))
 
     @property
     def pending_tool_calls(self) -> tuple[str, ...]:
@@ -395,8 +390,3 @@ class AgentSession:
             yield
         finally:
             self._turns.give()
-
-
-def _copies(models: Iterable[M]) -> tuple[M, ...]:
-    """Values of which nothing reaches back: the books are written by events and calls alone."""
-    return tuple(model.model_copy(deep=True) for model in models)
