@@ -13,7 +13,6 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -23,14 +22,13 @@ import uvicorn
 from ag_ui.core import RunAgentInput, ToolMessage, UserMessage
 from tests.faults.forker import say
 from tests.live.handrail_server import SCENARIOS
+from tests.paced import Paced
 
 from handrail import Loop, Tool, ToolContext
 from handrail.errors import Refuse
-from handrail.loop import BackendRequest, LoopRun
+from handrail.loop import LoopRun
 from handrail.server import agui_app
 from handrail.testing import ScriptedBackend, pair, text
-
-Wait = Callable[[], Awaitable[None]]
 
 
 @dataclass
@@ -42,40 +40,6 @@ class Visit:
 
 
 _visit: ContextVar[Visit] = ContextVar("visit")
-
-
-class Paced:
-    """Another backend's answers, each delta when it is time for it."""
-
-    max_tokens = None
-
-    def __init__(self, inner: ScriptedBackend, wait: Wait) -> None:
-        self.model = inner.model
-        self._inner = inner
-        self._wait = wait
-
-    def stream(self, request: BackendRequest) -> Any:
-        return _PacedStream(self._inner.stream(request), self._wait)
-
-
-class _PacedStream:
-    def __init__(self, inner: Any, wait: Wait) -> None:
-        self._inner = inner
-        self._wait = wait
-
-    async def __aenter__(self) -> Any:
-        self._deltas = await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: Any) -> Any:
-        return await self._inner.__aexit__(*error)
-
-    def __aiter__(self) -> Any:
-        return self
-
-    async def __anext__(self) -> Any:
-        await self._wait()
-        return await self._deltas.__anext__()
 
 
 class Told:

@@ -8,11 +8,13 @@ import logging
 import queue
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import anyio
 import httpx
 import pytest
+from tests.paced import Paced
 from tests.server.kit import asking
 from tests.server.live import RawClient, live
 from tests.server.scenarios import SCENARIOS, loop_of
@@ -24,47 +26,19 @@ from handrail.server import agui_app
 from handrail.testing import ScriptedBackend, call, gate, stall, text
 
 
-class Paced:
-    """Another backend's answers with a pause before each delta, so that a client can go in between."""
-
-    max_tokens = None
-
-    def __init__(self, inner: ScriptedBackend, pause: float) -> None:
-        self.model = inner.model
-        self.inner = inner
-        self._pause = pause
-
-    def stream(self, request: BackendRequest) -> Any:
-        return _PacedStream(self.inner.stream(request), self._pause)
-
-
-class _PacedStream:
-    def __init__(self, inner: Any, pause: float) -> None:
-        self._inner = inner
-        self._pause = pause
-
-    async def __aenter__(self) -> Any:
-        self._deltas = await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: Any) -> Any:
-        return await self._inner.__aexit__(*error)
-
-    def __aiter__(self) -> Any:
-        return self
-
-    async def __anext__(self) -> Any:
-        await anyio.sleep(self._pause)
-        return await self._deltas.__anext__()
-
-
 def paced(loop: Loop, pause: float) -> tuple[Loop, ScriptedBackend]:
     """The same loop, its models slower."""
     [inner] = loop._setting.backends
     assert isinstance(inner, ScriptedBackend)
     tools = list(loop._tools.values())
     setting = loop._setting
-    return Loop([Paced(inner, pause)], tools, limits=setting.limits, retry=setting.retry, budget=setting.budget), inner
+    return Loop(
+        [Paced(inner, partial(anyio.sleep, pause))],
+        tools,
+        limits=setting.limits,
+        retry=setting.retry,
+        budget=setting.budget,
+    ), inner
 
 
 class Switch:
