@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from handrail import Budget, Loop, tool
 from handrail.apps.chat._app import ChatApp
-from handrail.apps.chat._left import LocalAgent
+from handrail.client import LoopAgent
 from handrail.testing import ScriptedBackend, call, reasoning, text, usage
 
 PICTURE = Path(__file__).parent / "images" / "chat.svg"
@@ -53,7 +53,7 @@ def scripted_loop() -> Loop:
 
 async def picture() -> str:
     """The chat at a question of the agent, as SVG."""
-    app = ChatApp(LocalAgent(scripted_loop()), title="https://example.org/agent")
+    app = ChatApp(LoopAgent(scripted_loop()), title="https://example.org/agent")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press(*"Will the hike on Saturday be dry?", "enter")
         await _until_asked(pilot, app)

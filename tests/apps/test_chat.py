@@ -13,7 +13,7 @@ from tests.apps.chatting import Agent, calls, chat, finished, says, screen, show
 
 from handrail.apps.chat._app import ChatApp
 from handrail.apps.chat._composer import Composer
-from handrail.apps.chat._left import LocalAgent
+from handrail.client import LoopAgent
 from handrail.loop import Loop
 from handrail.testing import ScriptedBackend, call, gate
 from handrail.tools import tool
@@ -241,7 +241,7 @@ async def test_what_a_loop_has_left_running_is_named() -> None:
         released.wait()
         return "woken"
 
-    app = ChatApp(LocalAgent(Loop([ScriptedBackend([call("sleep_on")])], tools=[sleep_on])), title="test")
+    app = ChatApp(LoopAgent(Loop([ScriptedBackend([call("sleep_on")])], tools=[sleep_on])), title="test")
     async with app.run_test(size=LARGE, notifications=True) as pilot:
         await write(pilot, "go")
         await shows(pilot, "sleep_on  … waiting for its result")

@@ -174,6 +174,18 @@ def test_json_is_one_document() -> None:
     assert (result["file"], result["status"]) == ("-", "failed")
 
 
+def test_of_many_findings_of_a_kind_the_first_are_shown_and_all_are_counted() -> None:
+    stream = sse(STARTED, *[UNKNOWN] * 7, FINISHED)
+    _, out, _ = run_check("-", stdin=stream)
+    told = out.splitlines()
+    shown = [line for line in told if "unknown-event" in line]
+    assert [line.partition(":")[0] for line in shown[:-1]] == [f"event {at}" for at in range(1, 6)]
+    assert shown[-1] == "2 more warnings unknown-event; --json lists them all"
+    assert told[-1] == "9 events, 1 run: 0 errors, 7 warnings. The run finished."
+    _, out, _ = run_check("-", "--json", stdin=stream)
+    assert len(json.loads(out)["results"][0]["findings"]) == 7
+
+
 def test_warnings_alone_are_no_failure() -> None:
     code, out, _ = run_check("-", stdin=sse(STARTED, UNKNOWN, FINISHED))
     assert code == 0

@@ -197,7 +197,8 @@ def test_events_as_json_lines_are_a_recording_too(url: str, tmp_path: Path) -> N
     ("arguments", "says"),
     [
         (["chat"], "needs a terminal"),
-        (["chat", "nonsense", "--once", "hi"], "is no agent"),
+        (["chat", "nonsense", "--once", "hi"], "There is no module 'nonsense'"),
+        (["chat", "json", "--once", "hi"], "has no `loop`"),
         (["chat", "json:loads", "--once", "hi"], "takes a Loop"),
         (["chat", "http://a:port", "--once", "hi"], "is no URL of an agent"),
         (["chat", "--json"], "--json goes with --once"),

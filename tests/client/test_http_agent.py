@@ -202,6 +202,10 @@ def test_what_cannot_work() -> None:
     for url in ("agent/agui", "ftp://agent/agui", "/agui"):
         with pytest.raises(ValueError, match="http or https URL"):
             HttpAgent(url)
+    with pytest.raises(ValueError, match="names a host"):
+        HttpAgent("http://")
+    with pytest.raises(ValueError, match="a port of at most 65535"):
+        HttpAgent("http://agent:65536/")
     for wrong in (
         {"close_grace": -1},
         {"max_event_bytes": 0},

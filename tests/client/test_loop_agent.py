@@ -11,7 +11,7 @@ import anyio
 import pytest
 from ag_ui.core import RunAgentInput, ToolMessage
 
-from handrail import AgentRun, Loop, LoopAgent, LoopRun, RunScope, Tool, approve, events
+from handrail import AgentRun, AgentSession, Loop, LoopAgent, LoopRun, RunScope, Tool, approve, events
 from handrail.errors import BackendError, LocalProtocolError, UsageError
 from handrail.run import RunDriver, Settled
 from handrail.run._settled import settle, when_set
@@ -194,10 +194,31 @@ async def test_drained_waits_for_the_loop() -> None:
             assert (await run.result).outcome == "cancelled"
             assert (await watched.runs[0].result).outcome == "cancelled"
         assert not run.drained.is_set
-        assert run.open_work
+        assert run.open_work == ("loop", "run", "tool block")
         held.open()
         await run.drained
+    assert run.open_work == ()
     assert watched.runs[0].drained.is_set
+
+
+async def test_a_session_names_what_its_loop_has_left_running() -> None:
+    """S-46, L-20: by the names of the tools, as it does its own."""
+    held = Gate()
+
+    def block() -> str:
+        held.wait(20)
+        return "late"
+
+    async with RunScope(), AgentSession(LoopAgent(loop_of(call("block"), tools=[block]))) as session:
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.send, "Hello")
+            await held.reached
+            session.stop()
+        assert session.still_running() == ("block",)
+        held.open()
+        with anyio.fail_after(5):
+            await session.aclose()
+        assert session.still_running() == ()
 
 
 async def test_cancelled_at_each_event() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ag_ui.core import AssistantMessage, Message, ToolMessage
 
 from handrail.agui._entries import Call, Entry
+from handrail.agui._numbered import Numbered
 
 __all__ = ["Thread"]
 
@@ -20,7 +21,7 @@ __all__ = ["Thread"]
 class Thread:
     """The entries of a thread. `run` counts the runs folded into it; 0 is before the first."""
 
-    __slots__ = ("_heads", "_suffixes", "_unclaimed", "by_id", "calls", "run")
+    __slots__ = ("_heads", "_numbered", "_unclaimed", "by_id", "calls", "run")
 
     def __init__(self, messages: Iterable[Message]) -> None:
         self.run = 0
@@ -29,8 +30,7 @@ class Thread:
         self._heads: list[Entry] = []
         self._unclaimed: dict[str, Entry] = {}
         """The latest result for each call that no message holds, by the id of the call."""
-        self._suffixes: dict[str, int] = {}
-        """The last number that was put behind an id (`free_id`)."""
+        self._numbered = Numbered()
         self._place([Entry(message, made_in=0) for message in messages])
 
     def __iter__(self) -> Iterator[Entry]:
@@ -98,13 +98,7 @@ class Thread:
 
     def free_id(self, wanted: str) -> str:
         """`wanted`, or one of `wanted#2`, `wanted#3`, ... that no message has."""
-        name, number = wanted, self._suffixes.get(wanted, 1)
-        while name in self.by_id:
-            number += 1
-            name = f"{wanted}#{number}"
-        if number > 1:
-            self._suffixes[wanted] = number
-        return name
+        return self._numbered.free(wanted, self.by_id)
 
     def reconcile(self, snapshot: Sequence[Message]) -> list[Entry]:
         """Takes over a list of messages by id (P-53) and returns the entries that were dropped.
@@ -127,7 +121,7 @@ class Thread:
     def _place(self, order: Sequence[Entry]) -> None:
         """Builds the list and both indexes anew; calls keep what is known of their streaming."""
         before, self.calls, self.by_id, self._heads = self.calls, {}, {}, []
-        self._unclaimed, self._suffixes = {}, {}
+        self._unclaimed, self._numbered = {}, Numbered()
         for entry in order:
             message = entry.build()
             entry.behind, entry.answers = [], None

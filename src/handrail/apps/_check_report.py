@@ -6,6 +6,7 @@ A text of an agent is shown, never obeyed. It comes here without the values of t
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, NamedTuple
@@ -36,6 +37,7 @@ _ENDS = {
     None: "no end",
 }
 _NAME, _NOTE, _IN = 11, 27, 4  # columns
+_OF_A_KIND = 5
 
 
 class Line(NamedTuple):
@@ -76,8 +78,7 @@ def of_probe(result: Result) -> Iterator[Line]:
     several = len(result.heard) > 1
     for run, heard in enumerate(result.heard):
         yield Line(f"{f'run {run}: ' if several else ''}{_facts(heard)}", "dim", _IN)
-    for finding in result.findings:
-        yield from _of_finding(finding, "", several, _IN)
+    yield from _of_findings(result.findings, "", several, _IN)
 
 
 def of_probes(results: Sequence[Result]) -> Iterator[Line]:
@@ -101,13 +102,27 @@ def of_file(result: Result, name: str | None) -> Iterator[Line]:
     """A recording: what was found, then the whole; each line begins with the name, where there are several files."""
     about = "" if name is None else f"{one_line(name)}: "
     several = len(result.heard) > 1
-    for finding in result.findings:
-        yield from _of_finding(finding, about, several, 0)
+    yield from _of_findings(result.findings, about, several, 0)
     events, runs = (sum(getattr(one, what) for one in result.heard) for what in ("events", "runs"))
     found = ", ".join(_many(result.count(level), level) for level in ("error", "warning"))
     verdict = found if result.findings else "clean"
     ends = _ending(result.heard[-1]) if result.heard else ""
     yield Line(f"{about}{_many(events, 'event')}, {_many(runs, 'run')}: {verdict}. {ends}")
+
+
+def _of_findings(findings: Sequence[Finding], about: str, several: bool, indent: int) -> Iterator[Line]:
+    """Each of them, but of one kind only the first few: a server that errs in every event errs once."""
+    left = Counter((finding.level, finding.code) for finding in findings)
+    told = Counter[tuple[Level, str]]()
+    for finding in findings:
+        kind = finding.level, finding.code
+        told[kind] += 1
+        left[kind] -= 1
+        if told[kind] <= _OF_A_KIND:
+            yield from _of_finding(finding, about, several, indent)
+        if told[kind] == _OF_A_KIND and left[kind]:
+            words = f"{left[kind]:,} more {finding.level}{'' if left[kind] == 1 else 's'} {finding.code}"
+            yield Line(f"{about}{words}; --json lists them all", _LOOKS[finding.level], indent)
 
 
 def _of_finding(finding: Finding, about: str, several: bool, indent: int) -> Iterator[Line]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 from handrail.errors import UsageError
 from handrail.tools import Tool
 
-__all__ = ["load", "load_tools"]
+__all__ = ["load", "load_loop", "load_tools"]
 
 AnyTool: TypeAlias = Tool | Callable[..., Any]
 
@@ -41,6 +41,16 @@ def load(name: str) -> Any:
     if attribute and not hasattr(module, attribute):
         raise UsageError(f"The module {module_name!r} has no {attribute!r}.")
     return getattr(module, attribute) if attribute else module
+
+
+def load_loop(name: str) -> Any:
+    """What a person wants to be run: `module:attribute`, or of a module what it calls `loop`. Raises `UsageError`."""
+    found = load(name)
+    if ":" in name:
+        return found
+    if not hasattr(found, "loop"):
+        raise UsageError(f"The module {name!r} has no `loop`; name what is meant, as in {name}:NAME.")
+    return found.loop
 
 
 def load_tools(name: str) -> Sequence[AnyTool]:

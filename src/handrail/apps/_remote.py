@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["concealed", "headers_of", "is_url", "remote_agent", "secrets_of", "shown_url"]
 
-_LAST_PORT = 65_535
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _OF_THE_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
@@ -54,21 +53,9 @@ def remote_agent(url: str, *, headers: Mapping[str, str] | None = None, **option
     except ImportError as missing:
         raise UsageError(f"{missing}.") from missing
     try:
-        _check_address(url)
         return HttpAgent(url, headers=headers, **options)
     except Exception as refusal:  # httpx has its own class for a URL that it cannot read
         raise UsageError(f"{url!r} is no URL of an agent: {refusal}") from refusal
-
-
-def _check_address(url: str) -> None:
-    """Raises `ValueError` for what httpx takes and nobody can connect to."""
-    import httpx
-
-    where = httpx.URL(url)
-    if not where.host:
-        raise ValueError("it names no host")
-    if (where.port or 0) > _LAST_PORT:
-        raise ValueError(f"a port is a number up to {_LAST_PORT}")
 
 
 def shown_url(url: str) -> str:

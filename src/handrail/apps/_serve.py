@@ -11,7 +11,7 @@ from typing import Any
 
 from ag_ui.core import RunAgentInput
 
-from handrail.apps._load import load
+from handrail.apps._load import load_loop
 from handrail.apps._visible import one_line
 from handrail.errors import UsageError
 from handrail.run import Outcome
@@ -82,11 +82,7 @@ class _At:
 
 
 def _app(target: str) -> AguiApp:
-    found: Any = load(target)
-    if ":" not in target:
-        if not hasattr(found, "loop"):
-            raise UsageError(f"The module {target!r} has no `loop`; name what to serve, as in {target}:NAME.")
-        found = found.loop
+    found: Any = load_loop(target)
     if isinstance(found, AguiApp):
         return found
     try:

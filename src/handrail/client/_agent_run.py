@@ -33,6 +33,7 @@ from handrail.events._handed_out import hands_out_copies
 from handrail.run import EventStream, Run, RunDriver
 from handrail.run import Verdict as RunVerdict
 from handrail.run._hosting import host
+from handrail.run._settled import when_set
 
 __all__ = ["AgentDriver", "AgentReport", "AgentRun", "LateRunError", "check_late_run_error"]
 
@@ -71,8 +72,9 @@ class AgentReport:
 class AgentRun(Run[Event]):
     """The handle on a run of an agent: a `Run` of checked AG-UI events in order, chunks expanded, with a report."""
 
-    __slots__ = ("_report", "_warnings")
+    __slots__ = ("_behind", "_report", "_warnings")
 
+    _behind: Run[Any] | None
     _report: AgentReport | None
     _warnings: WarningLog
 
@@ -88,6 +90,12 @@ class AgentRun(Run[Event]):
         if self._report is None:
             raise NotSettled("this run has no report yet; await its `result` first")
         return self._report
+
+    @property
+    def open_work(self) -> tuple[str, ...]:
+        """Names of the work sections that keep `drained` open: its own, and those of the run behind it in process."""
+        behind = self._behind
+        return super().open_work if behind is None else super().open_work + behind.open_work
 
     def on_warning(self, callback: WarningSink) -> Callable[[], None]:
         """Have every warning of the run told to `callback`, the earlier ones first; returns what ends that.
@@ -126,6 +134,7 @@ class AgentDriver(RunDriver[Event]):
         super().__init__(run_id=self.request["runId"], on_cancel=self._on_cancel, verdict=_ends_no_run)
         self.run._warnings = self._warnings  # pyright: ignore[reportPrivateUsage]  # the other face of the same run
         self.run._report = None  # pyright: ignore[reportPrivateUsage]
+        self.run._behind = None  # pyright: ignore[reportPrivateUsage]
         self._late_run_error = late_run_error
         self._grace = close_grace
         self._started_at = time.monotonic()
@@ -166,6 +175,18 @@ class AgentDriver(RunDriver[Event]):
 
         host(self, main)
         return self.run
+
+    def wait_for(self, behind: Run[Any]) -> None:
+        """Keep the run from being drained before `behind` is, of which it tells."""
+        section, run = self.work("loop"), self.run
+
+        def let_go() -> None:
+            run._behind = None  # pyright: ignore[reportPrivateUsage]
+            section.__exit__(None, None, None)
+
+        section.__enter__()
+        run._behind = behind  # pyright: ignore[reportPrivateUsage]
+        when_set(behind.drained, let_go)
 
     def warn(self, record: WarningRecord) -> None:
         """Tell a warning that is not of the pipeline."""

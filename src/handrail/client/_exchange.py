@@ -86,13 +86,10 @@ class Setting:
     warn: WarningSink
     new_id: Callable[[], str]
     kept: list[Run[Any]] = field(default_factory=list[Run[Any]])
-    workshops: list[Workshop] = field(default_factory=list[Workshop])
 
-    def keep(self, run: Run[Any], workshop: Workshop | None = None) -> None:
+    def keep(self, run: Run[Any]) -> None:
         """Remember a run until it is drained."""
         self.kept = [*(one for one in self.kept if not one.drained.is_set), run]
-        if workshop is not None:
-            self.workshops = [*(one for one in self.workshops if not one.run.drained.is_set), workshop]
 
     def publish(self) -> None:
         """A step is over: tell what it warned of, and what the screen shows now."""
@@ -290,7 +287,7 @@ class Exchange:
             self._warn("tool-rounds-exhausted", f"calls {names} are left: the limit of {limit} tool rounds is reached")
             return False
         workshop = Workshop(self)
-        setting.keep(workshop.run, workshop)
+        setting.keep(workshop.run)
         tools = ToolRound(
             mine,
             setting.registry,

@@ -43,6 +43,7 @@ ERROR_BODY_BYTES = 64 * 1024
 ERROR_BODY_TIMEOUT = 10.0
 ERROR_TEXT = 500
 """Characters of an error body that go into the text of the error."""
+LAST_PORT = 65_535
 
 
 class HttpAgent:
@@ -79,8 +80,8 @@ class HttpAgent:
         late_run_error: LateRunError = "stand",
     ) -> None:
         self._url = httpx.URL(url)
-        if client is None and self._url.scheme not in ("http", "https"):
-            raise ValueError(f"HttpAgent takes the http or https URL of an agent, not {str(url)!r}")
+        if client is None:  # one that was given may know the rest of it
+            _check_address(self._url)
         if not close_grace >= 0:
             raise ValueError(f"close_grace is {close_grace}: it is a number of seconds, 0 or more")
         if max_event_bytes < 1:
@@ -198,6 +199,16 @@ class HttpAgent:
 
     def __repr__(self) -> str:
         return f"<HttpAgent {self._url.copy_with(userinfo=b'', query=None)}>"
+
+
+def _check_address(url: httpx.URL) -> None:
+    """Raises `ValueError` for a URL that nobody can connect to, although httpx takes it."""
+    if url.scheme not in ("http", "https"):
+        raise ValueError(f"HttpAgent takes the http or https URL of an agent, not {str(url)!r}")
+    if not url.host:
+        raise ValueError(f"HttpAgent takes a URL that names a host, not {str(url)!r}")
+    if (url.port or 0) > LAST_PORT:
+        raise ValueError(f"HttpAgent takes a URL with a port of at most {LAST_PORT}, not {str(url)!r}")
 
 
 def _this_loop() -> object:

@@ -23,7 +23,6 @@ from handrail.errors import LocalProtocolError
 from handrail.events import RunEvent
 from handrail.run import Run, RunDriver
 from handrail.run._outcome import error_line
-from handrail.run._settled import when_set
 
 __all__ = ["LoopAgent"]
 
@@ -77,9 +76,7 @@ class LoopAgent:
             driver.inbound.fail(LocalProtocolError("the input has no message that could be answered", rule="P-77"))
             return
         run = self._started(given)
-        section = driver.work("loop")
-        section.__enter__()
-        when_set(run.drained, lambda: section.__exit__(None, None, None))
+        driver.wait_for(run)
         try:
             await self._pass_on(run, given, driver)
         finally:

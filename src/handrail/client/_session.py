@@ -30,7 +30,7 @@ from handrail.client._params import RunParams
 from handrail.client._port import Agent
 from handrail.client._turns import Turns, closed
 from handrail.client._wish import Wish, own_params, own_state
-from handrail.client._workshop import marks
+from handrail.client._workshop import TOOL, marks
 from handrail.errors import ReentrantCallError, SessionBusyError
 from handrail.run import RunScope
 from handrail.run._loops import closed_with_loop, current_home
@@ -244,8 +244,9 @@ class AgentSession:
         return self._exchange is not None
 
     def still_running(self) -> tuple[str, ...]:
-        """The names of tools that have not returned, also of exchanges that are over."""
-        return tuple(name for workshop in self._setting.workshops for name in workshop.still_running)
+        """The names of tools that have not returned, of ended exchanges too: its own and those of a loop in process."""
+        at_work = [name for run in self._setting.kept for name in run.open_work]
+        return tuple(name.removeprefix(TOOL) for name in at_work if name.startswith(TOOL))
 
     # -- watching --------------------------------------------------------------------------------------------------
 

@@ -23,9 +23,12 @@ from handrail.run._threads import start_thread_in
 from handrail.run._waiters import Waiters
 from handrail.tools import awaited, dropped
 
-__all__ = ["Workshop", "marks"]
+__all__ = ["TOOL", "Workshop", "marks"]
 
 T = TypeVar("T")
+
+TOOL = "tool "
+"""What the name of a tool's work section begins with, here as in a loop (L-20)."""
 
 _marks: ContextVar[tuple[object, ...]] = ContextVar("handrail_session_marks", default=())
 
@@ -55,15 +58,10 @@ class Workshop:
         """No more tools; those that still run are waited for by nobody but the workshop's own run."""
         settle(self._closing, None)
 
-    @property
-    def still_running(self) -> tuple[str, ...]:
-        """The names of the tools that have not returned."""
-        return tuple(name.removeprefix("tool ") for name in self.run.open_work if name.startswith("tool "))
-
     def start(self, work: Callable[[], Awaitable[T]], name: str) -> Child[T]:
         """Run something asynchronous."""
         with self._marked():
-            return self._child(work, name, self._driver.work(f"tool {name}"))
+            return self._child(work, name, self._driver.work(TOOL + name))
 
     def start_in_thread(
         self, fn: Callable[[], Any], name: str, rest: Callable[[Any], Awaitable[Any]] = awaited
@@ -79,16 +77,16 @@ class Workshop:
             except cancelled_class():
                 when_set(thread, lambda: dropped(thread.value.value))
                 raise
-            with self._driver.work(f"tool {name}"):
+            with self._driver.work(TOOL + name):
                 return await rest(value)
 
         with self._marked():
-            thread = start_thread_in(self._driver.work(f"tool {name}"), fn)
+            thread = start_thread_in(self._driver.work(TOOL + name), fn)
             return self._child(follow, name, nullcontext())
 
     async def in_thread(self, fn: Callable[[], T], name: str) -> T:
         """The same for something that a tool waits for itself."""
-        return (await start_thread_in(self._driver.work(f"tool {name}"), fn)).unwrap()
+        return (await start_thread_in(self._driver.work(TOOL + name), fn)).unwrap()
 
     def _child(self, work: Callable[[], Awaitable[T]], name: str, section: AbstractContextManager[object]) -> Child[T]:
         return Child(self._children, work, name=name, section=section, on_end=self.news.wake_all)

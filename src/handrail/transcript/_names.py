@@ -1,6 +1,8 @@
-"""Ids that must be unique on a screen: the later one gets `#2`, `#3` behind it."""
+"""The ids on a screen, each of which is there once."""
 
 from __future__ import annotations
+
+from handrail.agui._numbered import Numbered
 
 __all__ = ["Names"]
 
@@ -8,19 +10,14 @@ __all__ = ["Names"]
 class Names:
     """The ids taken so far."""
 
-    __slots__ = ("_taken", "_tries")
+    __slots__ = ("_numbered", "_taken")
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
-        self._tries: dict[str, int] = {}
+        self._numbered = Numbered()
 
     def take(self, wanted: str) -> str:
         """`wanted`, or the first free one of `wanted#2`, `wanted#3`, …"""
-        name, number = wanted, self._tries.get(wanted, 1)
-        while name in self._taken:
-            number += 1
-            name = f"{wanted}#{number}"
-        if number > 1:
-            self._tries[wanted] = number
+        name = self._numbered.free(wanted, self._taken)
         self._taken.add(name)
         return name

@@ -33,7 +33,6 @@ from handrail.apps.chat import _keep
 from handrail.apps.chat._commands import command_in, help_text
 from handrail.apps.chat._composer import Composer
 from handrail.apps.chat._conversation import Conversation
-from handrail.apps.chat._left import still_at_work
 from handrail.apps.chat._page import Page
 from handrail.apps.chat._questions import Questions
 from handrail.apps.chat._sheet import Sheet
@@ -146,7 +145,7 @@ class ChatApp(App[None]):
         """Draw what is not of the transcript: how things stand, and what waits."""
         session = self.session
         line = self._standing()
-        at_work = still_running(still_at_work(session, self._agent))
+        at_work = still_running(session.still_running())
         facts = [line.text, self._used(), at_work, tolerated(len(session.warnings))]
         self._status.update(" · ".join(filter(None, facts)))
         self._status.set_classes(line.mood)

@@ -13,7 +13,6 @@ from handrail.apps._load import AnyTool
 from handrail.apps._once import once, say
 from handrail.apps._remote import headers_of
 from handrail.apps._visible import one_line
-from handrail.apps.chat._left import still_at_work
 from handrail.apps.chat._target import agent_named, tools_with_consent
 from handrail.client import Agent, AgentSession
 from handrail.errors import UsageError
@@ -61,7 +60,7 @@ def chat(
     app = ChatApp(agent, title=title, tools=tools, opening=opening, new_session=new_session)
     gc.freeze()  # what was imported stays anyway, and looking through all of it is a pause that a person feels
     runner = asyncio.Runner()
-    left = runner.run(_until_left(app, agent))
+    left = runner.run(_until_left(app))
     if left is None:
         runner.close()
         return 0
@@ -70,7 +69,7 @@ def chat(
     os._exit(0)
 
 
-async def _until_left(app: ChatApp, agent: Agent) -> str | None:
+async def _until_left(app: ChatApp) -> str | None:
     """Run the app; what is still running when it was left, or None."""
     await app.run_async()
     session = app.session
@@ -79,7 +78,7 @@ async def _until_left(app: ChatApp, agent: Agent) -> str | None:
     try:
         await session.aclose(_CLOSING_GRACE)
     except TimeoutError:
-        running = still_at_work(session, agent)
+        running = session.still_running()
         names = ", ".join(one_line(name) or "unnamed" for name in running) or "the agent's run"
         return f"Left behind, still running: {names}."
     return None

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from handrail.apps._load import AnyTool, load, load_tools
+from handrail.apps._load import AnyTool, load_loop, load_tools
 from handrail.apps._remote import is_url, remote_agent
-from handrail.apps.chat._left import LocalAgent
-from handrail.client import Agent
+from handrail.client import Agent, LoopAgent
 from handrail.errors import UsageError
 from handrail.tools import Tool
 
@@ -16,7 +15,7 @@ __all__ = ["agent_named", "tools_with_consent"]
 
 
 def agent_named(name: str, headers: Mapping[str, str] | None = None) -> Agent:
-    """The agent called `name`: a URL, `module:loop` (a `Loop` or an agent), or "demo". Raises `UsageError`.
+    """The agent called `name`: a URL, `module:loop` or `module` (a `Loop` or an agent), or "demo". Raises `UsageError`.
 
     `headers` go with every request to a URL.
     """
@@ -27,14 +26,12 @@ def agent_named(name: str, headers: Mapping[str, str] | None = None) -> Agent:
     if name == "demo":
         from handrail.apps.chat._demo import demo_loop
 
-        return LocalAgent(demo_loop())
-    if ":" not in name:
-        raise UsageError(f"{name!r} is no agent; give a URL, module:loop, or demo.")
-    found = load(name)
+        return LoopAgent(demo_loop())
+    found = load_loop(name)
     if callable(getattr(found, "start", None)):
         return found
     if callable(getattr(found, "run", None)):
-        return LocalAgent(found, error_text=lambda outcome: outcome.error)  # whoever runs it may know what went wrong
+        return LoopAgent(found, error_text=lambda outcome: outcome.error)  # whoever runs it may know what went wrong
     raise UsageError(f"{name!r} is a {type(found).__name__}; it takes a Loop, or an agent with a method start().")
 
 
