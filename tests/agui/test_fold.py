@@ -336,6 +336,30 @@ def test_call_id_of_an_answered_call() -> None:
     assert renamed.codes == ["call-id-reused"]
 
 
+@pytest.mark.parametrize(
+    ("known", "again", "is_another"),
+    [
+        ("{}", ["{", "}"], False),  # it repeats itself
+        ('{"n":', ["1}"], False),  # it goes on
+        ('{"n":1}', ['{"n":', "2}"], True),
+    ],
+)
+def test_metadata_of_a_call_that_comes_again(known: str, again: list[str], is_another: bool) -> None:
+    """P-51, P-58: it goes to what the call turns out to be, and to nothing before that is known."""
+    folded = Folded(rs(), cs("c1", metadata={"a": 1, "b": 1}), ca("c1", known), ce("c1"))
+    folded.go(cr("c1") if is_another else [], rf(), rs("r2"))
+    before = folded.messages
+    folded.go(cs("c1", metadata={"b": 2}), *(ca("c1", piece, metadata={"c": piece}) for piece in again))
+    assert folded.messages == before
+    folded.go(ce("c1", metadata={"d": 4}))
+    brought = {"b": 2, "c": again[-1], "d": 4}
+    calls = [call for message in folded.messages for call in message.get("toolCalls", ())]
+    if is_another:
+        assert [call["metadata"] for call in calls] == [{"a": 1, "b": 1}, brought]
+    else:
+        assert [call["metadata"] for call in calls] == [{"a": 1} | brought]
+
+
 def test_call_cut_off_starts_over() -> None:
     """P-51, P-61, P-65: what a failed run said of a call that never ended is replaced by what the next run says."""
     for cut in ([], ["{}"], ['{"n": 9']):
@@ -429,6 +453,16 @@ def test_second_result() -> None:
     folded = Folded(rs(), call("c1"), cr("c1", "t1"), call("c2", parent="c1"), cr("c2", "t2"), cr("c1", "t3", "new"))
     assert folded.messages[1:] == [tool("t3", "c1", "new"), tool("t2", "c2")]
     assert folded.codes == ["second-result"]
+
+
+def test_the_id_of_a_replaced_result_is_free() -> None:
+    """P-52: no message has it any more, so what comes under it is a message like any."""
+    folded = Folded(rs(), call("c1"), cr("c1", "t1", "one"), cr("c1", "t2", "two"), text("t1", "x"))
+    assert folded.messages[1:] == [tool("t2", "c1", "two"), assistant("t1", "x")]
+    assert folded.codes == ["second-result"]
+    folded.go(activity("t2"), text("t2", "y"))
+    assert folded.ids == ["c1", "t2", "t1"]
+    assert folded.codes == ["second-result", "message-kind"]
 
 
 def test_result_without_call() -> None:

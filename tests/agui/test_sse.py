@@ -171,6 +171,14 @@ def test_a_block_has_at_most_so_many_bytes() -> None:
             assert caught.value.kind == "decode"
 
 
+@pytest.mark.parametrize("body", [b"xx", b"data", b"\xef\xbb\xbfxx"])
+def test_the_smallest_limit_is_a_limit_from_the_first_byte(body: bytes) -> None:
+    """P-14, P-11: what may be the beginning of a mark is put aside, and nothing else is."""
+    for reads in every_cut(body):
+        with pytest.raises(RemoteDecodeError, match="1 bytes"):
+            feed_all(EventStreamFraming(1), reads, [])
+
+
 def test_finished_comments_do_not_count() -> None:
     """P-14: comments keep a connection alive for ever, within a block too; one endless comment line does not."""
     framing = EventStreamFraming(LIMIT)

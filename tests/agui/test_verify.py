@@ -456,6 +456,48 @@ def test_owner_of_an_encrypted_value(kind: str, subtype: Any) -> None:
     refused(verifier, encrypted("x", "sub2"))
 
 
+TEXT_OF_ONE = TextMessageStartEvent(message_id="m1", subagent_run_id="sub1")
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "rule", "path"),
+    [
+        ([], run_finished(), "P-36", None),
+        ([run_started(), TEXT_OF_ONE], run_finished(), "P-37", None),
+        ([run_started()], TextMessageContentEvent(message_id="m1", delta="x"), "P-39", None),
+        (
+            [run_started(), TEXT_OF_ONE],
+            TextMessageContentEvent(message_id="m1", delta="x", subagent_run_id="sub2"),
+            "P-41",
+            "/subagentRunId",
+        ),
+        ([run_started(), TEXT_OF_ONE], call(parent="m1", tag="sub2"), "P-41", "/subagentRunId"),
+        (
+            [run_started(), TEXT_OF_ONE, call(tag="sub2"), make(BRACKETS["call"][2][0], "call", "c1")],
+            call(parent="m1"),
+            "P-41",
+            "/parentMessageId",
+        ),
+        (
+            [run_started()],
+            SubagentStartedEvent(subagent_run_id="sub2", name="x", parent_subagent_run_id="sub1"),
+            "P-41",
+            "/parentSubagentRunId",
+        ),
+    ],
+)
+def test_a_refusal_names_its_rule_and_its_place(before: list[Event], event: Event, rule: str, path: str | None) -> None:
+    """P-36 to P-41: the place is the field that would have to be another; of an event out of order it is none."""
+    refusal = refused(verified(*before), event)
+    assert (refusal.rule, refusal.path) == (rule, path)
+
+
+def test_a_refusal_outside_of_a_run_names_the_run_before() -> None:
+    """P-36: where there was one."""
+    assert "(run 'r1')" in str(refused(verified(run_started("r1"), run_finished("r1")), run_finished("r1")))
+    assert "(run" not in str(refused(Verifier(), run_finished()))
+
+
 def test_parents_of_subagents() -> None:
     """P-41: a parent subagent has been started in this run, and may have ended."""
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handrail import BackendError, RetryPolicy, Usage
-from handrail.loop._attempts import Failure, classify, cut_text, next_step, with_usage
+from handrail.loop._attempts import Attempt, Failure, Step, classify, cut_text, next_step, with_usage
 
 POLICY = RetryPolicy()
 
@@ -179,3 +179,41 @@ def test_a_policy_that_cannot_work_is_refused(wrong: dict[str, float]) -> None:
     """L-2: at once, when it is made."""
     with pytest.raises(ValueError, match=r"attempt|seconds"):
         RetryPolicy(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [{"max_attempts": 0}, {"backoff_cap": -1}, {"jitter": -0.1}, {"classify": 5}])
+def test_the_refusal_of_a_policy_names_the_setting(wrong: dict[str, float]) -> None:
+    """L-2"""
+    with pytest.raises((ValueError, TypeError), match=rf"^{next(iter(wrong))}\b"):
+        RetryPolicy(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_smallest_policy_is_taken() -> None:
+    """L-41, L-44: one attempt; no wait at all, not even one of a second where nobody asked for a pause."""
+    assert RetryPolicy(max_attempts=1, backoff_cap=0, jitter=0).max_attempts == 1
+    failure = Failure(error="x", error_class="x", asks_for="retry-same")
+    assert next_step(failure, RetryPolicy(backoff_cap=0), tried=1, is_last=True, draw=0.9) == Step("retry-same", 0)
+    assert next_step(failure, RetryPolicy(backoff_cap=0.5), tried=1, is_last=True, draw=0.9) == Step("retry-same", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("no: sk-abc123.", "ValueError: no: sk-..."),
+        ("Authorization: Bearer abc.def, twice", "ValueError: Authorization: Bearer ..., twice"),
+        ("api_key='abc', x", "ValueError: api_key='...', x"),
+        ("", "ValueError"),
+    ],
+)
+def test_what_stands_in_place_of_a_key(said: str, told: str) -> None:
+    """L-39: three dots, and nothing of the key; of an exception without words its name."""
+    assert cut_text(ValueError(said)) == told
+
+
+def test_an_attempt_says_what_is_known() -> None:
+    """R-30: plain data, without what is unknown."""
+    attempt = Attempt(round=1, attempt=1, backend_index=0, model="m", result="ok", usage=Usage(3, 4))
+    known = {"round": 1, "backend_index": 0, "model": "m", "text": ""}
+    assert attempt.to_dict() == known | {"attempt": 1, "result": "ok", "usage": Usage(3, 4).to_dict()}
+    skipped = Attempt(round=1, attempt=None, backend_index=0, model="m", result="skipped", error="too big")
+    assert skipped.to_dict() == known | {"result": "skipped", "error": "too big"}

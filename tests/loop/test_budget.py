@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from ag_ui.core import ImagePart, TextPart, UrlSource, UserMessage
+from ag_ui.core import AssistantMessage, ImagePart, TextPart, UrlSource, UserMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -201,3 +202,81 @@ def test_text_in_parts_counts_as_text() -> None:
     parts = [TextPart(type="text", text="x" * 200), picture, TextPart(type="text", text="y" * 200)]
     inparts = UserMessage(id="u1", content=parts)
     assert Estimate(None).of(request(inparts), 0) == Estimate(None).of(request(user("z" * 400)), 0)
+
+
+def test_a_request_is_estimated_to_the_token() -> None:
+    """L-72: 8 and a token for every 4 characters, of a tool its name, its description and its schema together."""
+
+    def look(q: str) -> str:
+        """Looks for it wherever it may be found."""
+        return q
+
+    tool = Tool(look)
+    texts = len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters))
+    assert Estimate(None).of(request(user(""), tools=[tool, tool]), 0) == 8 + 2 * (8 + -(-texts // 4))
+    assert Estimate(None).of(request(AssistantMessage(id="a1")), 0) == 8
+    secret = tool_call("f", "{}", id="c").model_copy(update={"encrypted_value": "x" * 10})
+    shown = len(secret.model_dump_json(by_alias=True))
+    assert Estimate(None).of(request(AssistantMessage(id="a1", tool_calls=[secret])), 0) == 8 + -(-shown // 4)
+
+
+def test_an_estimate_follows_a_conversation_that_grows() -> None:
+    """L-72: whatever was asked before, the sum is that of the messages at hand; what was measured counts."""
+    estimate = Estimate(None)
+    said = [user("x" * 4 * number) for number in range(1, 6)]
+    for length in (1, 2, 4, 5):
+        assert estimate.of(request(*said[:length]), 0) == sum(8 + number for number in range(1, length + 1))
+    tools = [Tool(lambda: 0, name="t")]
+    estimate.learn(request(*said[:4], tools=tools), 0, Usage(prompt_tokens=500))
+    assert estimate.of(request(*said, tools=tools), 0) == 500 + 13
+    assert estimate.of(request(*said), 0) == sum(8 + number for number in range(1, 6))
+    estimate.learn(request(*said, tools=tools), 0, Usage(completion_tokens=5))
+    assert estimate.of(request(*said, tools=tools), 0) > 55
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: Window(context=0), ValueError, "context"),
+        (lambda: Window(context=10, reserve=-1), ValueError, "reserve"),
+        (lambda: Window(context=10, reserve=10), ValueError, "reserve is 10: it is 0 to context - 1 \\(9\\)"),
+        (lambda: Window(context=10, margin=-1), ValueError, "margin"),
+        (lambda: Budget(max_cost=-1), ValueError, "max_cost"),
+        (lambda: Budget(max_total_tokens=-1), ValueError, "max_total_tokens"),
+        (lambda: Budget(max_wall_clock=-1), ValueError, "max_wall_clock"),
+        (lambda: Budget(count=5), TypeError, "count is"),
+        (lambda: Budget(windows=[Window(context=5)]), TypeError, "windows is a dict of Window by model"),
+        (lambda: Budget(windows={"m": 5}), TypeError, "the window of 'm' is a Window"),
+    ],
+)
+def test_a_refusal_names_the_setting(make: Any, error: type[Exception], words: str) -> None:
+    """L-2"""
+    with pytest.raises(error, match=rf"\b{words}"):
+        make()
+
+
+def test_the_smallest_settings_are_taken() -> None:
+    """L-2, L-70: a window of one token, caps of nothing; the windows are the budget's own."""
+    assert Window(context=1, reserve=0, margin=0).kept_for_answer(5) == 0
+    assert (Window(context=1).kept_for_answer(5), Window(context=1).kept_for_answer(None)) == (5, 1_024)
+    assert Budget(max_cost=0, max_total_tokens=0, max_wall_clock=0).max_cost == Decimal(0)
+    windows = {"m": Window(context=1)}
+    budget = Budget(windows=windows)
+    windows.clear()
+    assert dict(budget.windows) == {"m": Window(context=1)}
+
+
+def test_time_is_counted_to_the_millisecond() -> None:
+    """L-111, L-116: as it is told, so it trips."""
+    assert ledger().tripped(Budget(max_wall_clock=2), 1.9996) is not None
+    assert ledger().tripped(Budget(max_wall_clock=2), 1.9994) is None
+    assert (ledger().spent(1.9996).wall_clock, ledger().spent(1.9994).wall_clock) == (2.0, 1.999)
+
+
+def test_nothing_said_of_the_answer_is_no_token() -> None:
+    """L-62: an unknown completion adds nothing, an unknown prompt leaves the estimate."""
+    window = Window(context=1_000, reserve=0)
+    assert not is_near_window(window, Usage(prompt_tokens=999), lambda: 0, None)
+    assert is_near_window(window, Usage(999, 1), lambda: 0, None)
+    assert is_near_window(window, Usage(total_tokens=99), lambda: 801, None)
+    assert not is_near_window(window, Usage(total_tokens=99), lambda: 800, None)

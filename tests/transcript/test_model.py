@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import pickle
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -12,16 +14,18 @@ from ag_ui.core import AudioPart, DataSource, DocumentPart, FileSource, ImagePar
 from ag_ui.core import TextPart as WireText
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.transcript.events import call, cr, cs, qs, rf, rs, said, tc, text, ts
+from tests.transcript.events import ca, call, cr, cs, qs, rf, rs, said, tc, text, thought, ts
 
 from handrail.errors import TransportError, TruncatedError
 from handrail.transcript import (
     CANCELLED_CODE,
     CLIENT_ERROR_CODE,
+    ActivityPart,
     Failed,
     FilePart,
     Finished,
     Idle,
+    ReasoningPart,
     Running,
     TextPart,
     ToolCallPart,
@@ -88,6 +92,49 @@ def test_a_field_made_when_read_is_an_ordinary_field_to_everybody() -> None:
     assert changed(part, streaming=False).text == "Hello"
     with pytest.raises(AttributeError, match="nothing_such"):
         _ = part.nothing_such  # type: ignore[attr-defined]
+
+
+def drawn() -> list[Any]:
+    """A transcript as the reducer makes it, its message and the parts of that, which all have hidden sources."""
+    reducer = TranscriptReducer()
+    for event in [rs(), *thought("q1", "h", "m"), *text("m1", "Hel", "lo"), cs("c1"), ca("c1", "{"), ca("c1", "}")]:
+        reducer.accept(event)
+    [message] = reducer.transcript.messages
+    return [reducer.transcript, message, *message.parts]
+
+
+@pytest.mark.parametrize("value", drawn(), ids=lambda value: type(value).__name__)
+def test_where_a_field_comes_from_is_nobodys_business(value: Any) -> None:
+    """S-110: it is in no repr, no comparison and no constructor; a value with the same fields is equal."""
+    named = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if not one.name.startswith("_")}
+    same = type(value)(**named)
+    assert same == value
+    assert repr(same) == repr(value)
+    for hidden in (one.name for one in dataclasses.fields(value) if one.name.startswith("_")):
+        assert hidden not in repr(value)
+        with pytest.raises(TypeError, match=hidden):
+            type(value)(**named, **{hidden: None})
+
+
+@pytest.mark.parametrize(
+    ("value", "fields"),
+    [
+        (TextPart("p", "m"), {"text": "", "streaming": False}),
+        (ReasoningPart("p", "m"), {"text": "", "streaming": False, "encrypted_value": None}),
+        (
+            ToolCallPart("p", "m", "c", "f"),
+            {"arguments": "", "arguments_complete": False, "status": "streaming_arguments", "local": False},
+        ),
+        (ActivityPart("p", "m", "PLAN"), {"content": {}, "streaming": False}),
+        (FilePart("p", "m", "image"), {"streaming": False, "url": None}),
+        (TranscriptMessage("m", "user"), {"parts": (), "exchange": 0, "run_id": None}),
+        (Transcript(), {"messages": (), "state": {}, "steps": (), "version": 0, "run": Idle()}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_was_not_said_is_nothing(value: Any, fields: dict[str, Any]) -> None:
+    """S-110 to S-112: what a value is that only its ids are given of."""
+    assert {name: getattr(value, name) for name in fields} == fields
 
 
 def test_message_text_and_streaming() -> None:
@@ -186,6 +233,35 @@ def test_a_vector_grows_over_every_height() -> None:
     assert vector[1] == 1
 
 
+@pytest.mark.parametrize("size", [0, 1, 2, 31, 32, 33, 34, 63, 64, 65, 1023, 1024, 1025, 1055, 1056, 1057, 1058])
+def test_a_vector_at_the_edges_of_its_leaves(size: int) -> None:
+    """S-158: every item is found and can be replaced, of those given at once and of those added."""
+    vector: Vector[int] = Vector(range(size))
+    for item in range(size, size + 67):
+        vector = vector.appended(item)
+    length = size + 67
+    assert [vector[at] for at in range(length)] == list(range(length))
+    for at in {0, 1, *range(max(size - 34, 0), length)}:
+        other = vector.replaced(at, -1)
+        assert (other[at], vector[at], len(other)) == (-1, at, length)
+        assert list(other) == [-1 if item == at else item for item in range(length)]
+
+
+def test_holding_every_value_costs_what_came_and_not_what_it_adds_up_to() -> None:
+    """S-158: the values of a text, and of a sequence, share all that they have in common."""
+    tracemalloc.start()
+    try:
+        text, sequence = GrowingText("a"), Vector([0])
+        held: list[object] = []
+        for item in range(4_000):
+            text, sequence = text.plus("b"), sequence.appended(item)
+            held += [text, sequence]
+        size = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert size < 4_000_000  # each for itself, the texts alone would hold 64 MB of pointers
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(["a", "bc", "é", "\ud83d", "\ude00", "😀"])), st.data())
 def test_growing_text_reads_as_its_pieces(pieces: list[str], data: st.DataObject) -> None:
@@ -229,6 +305,30 @@ def test_a_document_keeps_every_version() -> None:
     last = document.version
     document.replace({"keep": [1], "n": 5})
     assert document.version is last
+
+
+def test_a_version_in_the_middle_that_was_read_does_not_hide_what_came_since() -> None:
+    """S-158: whatever is read between two changes, and in whatever order."""
+
+    class Add:
+        op = "add"
+
+        def __init__(self, name: str) -> None:
+            self.path, self.value = f"/{name}", name
+
+    for reads in itertools.product([(), (0,), (1,), (2,), (3,), (1, 3), (3, 1), (2, 0)], repeat=2):
+        document = Document({})
+        versions = [document.version]
+        for names, read in zip(("abc", "de"), reads, strict=True):
+            for name in names:
+                document.patch([Add(name)])
+                versions.append(document.version)
+            for at in read:
+                assert versions[at].read() == {name: name for name in "abcde"[:at]}
+        document.patch([Add("f")])
+        versions.append(document.version)
+        for at, version in enumerate(versions):
+            assert version.read() == {name: name for name in "abcdef"[:at]}
 
 
 def test_names_are_unique() -> None:

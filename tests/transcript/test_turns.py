@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ag_ui.core import BaseEvent, RunAgentInput, SubagentStartedEvent
+from ag_ui.core import BaseEvent, Message, RunAgentInput, SubagentStartedEvent
 from tests.transcript.events import (
     THREAD,
     acd,
@@ -254,6 +254,18 @@ def test_text_that_a_snapshot_restored_streams_again() -> None:
     assert reducer.transcript.messages[-1].text == "TwiceTwice"
 
 
+@pytest.mark.parametrize(
+    ("restored", "again"),
+    [(answered("a1", "Hello"), text("a1", "Bye")), (reasoned("a1", "Hello"), thought("a1", "Bye"))],
+    ids=["text", "reasoning"],
+)
+def test_what_a_snapshot_of_an_earlier_run_restored_is_of_that_run(restored: Message, again: list[BaseEvent]) -> None:
+    """S-126, S-127: used again by a later run, its id is drawn in the new turn, and nothing is glued to the old."""
+    reducer = TranscriptReducer()
+    transcript = reduced(rs(), ms(restored), rf(), rs("r2"), again, rf("r2"), start=reducer)
+    assert [[part.text for part in message.parts] for message in transcript.messages] == [["Hello"], ["Bye"]]  # type: ignore[union-attr]
+
+
 def test_a_half_that_finds_its_partner_is_one_character() -> None:
     """S-10: cut between two deltas, as a producer that counts in UTF-16 does."""
     transcript = reduced(rs(), text("a1", "ok \ud83d", "\ude00 done"), rf())
@@ -379,6 +391,16 @@ def test_the_input_of_a_run_adds_what_is_unknown() -> None:
     assert transcript.messages[0] is before.messages[0]
     assert transcript.messages[1].parts[1].status == "complete"
     assert outline(transcript)[3] == ("q1", ["reasoning:q1", "text:a2"])
+
+
+def test_a_result_in_the_input_of_a_run_is_known_by_its_call() -> None:
+    """S-60, S-55: one for a call that nobody made is drawn once, one for an answered call not at all."""
+    reducer = TranscriptReducer()
+    given = RunAgentInput(thread_id=THREAD, run_id="r1", messages=[result("t9", "c9", "stray")])
+    first = reduced(rs("r1", input=given), call("c1"), cr("c1", "mine"), rf(), start=reducer)
+    assert [[part.result for part in message.parts] for message in first.messages] == [["stray"], ["mine"]]  # type: ignore[union-attr]
+    given.messages.append(result("t1", "c1", "theirs"))
+    assert reduced(rs("r2", input=given), start=reducer).messages == first.messages
 
 
 def test_the_owner_of_a_part_is_the_subagent_that_made_it() -> None:

@@ -40,7 +40,7 @@ class Gate:
     def _in_shape(self, event: Event) -> Event:
         name, reading = event.type.value, Reading()
         try:
-            shaped: Any = EVENT_SHAPES[name].read(event.model_dump(by_alias=True), "", reading)
+            shaped: Any = EVENT_SHAPES[name].read(event.model_dump(by_alias=True, warnings=False), "", reading)
         except Malformed as wrong:
             text = f"this end breaks the protocol: {name} is malformed at {wrong.path}: {wrong} (P-85)"
             raise LocalProtocolError(text, rule="P-85", path=wrong.path) from None
