@@ -1,9 +1,9 @@
-"""Breaks the rules floor one thing at a time, and says what no test notices.
+"""Breaks the rules floor one thing at a time, and says what neither a test nor the type checker notices.
 
     make mutants                                    # a sample of every module
     python -m tests.mutation --all _verify _fold    # every mutant of these modules
 
-A mutant that no test notices is either listed in `survivors.md`, with the reason why it makes no difference, or asks
+A mutant that nobody notices is either listed in `survivors.md`, with the reason why it makes no difference, or asks
 for a test. The exit code is 1 when fewer than nine of ten are noticed.
 """
 
@@ -21,6 +21,7 @@ from typing import NamedTuple
 from tests.mutation.mutants import mutations
 from tests.mutation.paths import ROOT, Paths, bounded, read, record, subjects
 from tests.mutation.trial import Verdict, begin, verdict_of
+from tests.mutation.type_checker import TypeChecker
 
 KEPT = ROOT / ".cache" / "mutation" / "paths.json"
 LISTED = Path(__file__).parent / "survivors.md"
@@ -75,9 +76,25 @@ def judge(mutants: list[Mutant], paths: Paths, jobs: int) -> dict[Mutant, Verdic
             waiting.append((mutant, MANY))
             continue
         verdicts[mutant] = verdict
-        if verdict == "survived":
-            print(f"  not noticed: {mutant.file.name}:{mutant.lines[0]} {mutant.where} {mutant.what}", flush=True)
+        print(end="." if verdict != "survived" else "?", flush=True)
+    print()
     return verdicts
+
+
+def ask_type_checker(verdicts: dict[Mutant, Verdict]) -> None:
+    """Shows it what the tests let through, and says what it lets through as well."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as place:
+        types = TypeChecker(Path(place))
+        for mutant in survivors(verdicts):
+            if types.notices(mutant.file, mutant.number):
+                verdicts[mutant] = "ill-typed"
+            else:
+                print(f"  not noticed: {mutant.file.name}:{mutant.lines[0]} {mutant.where} {mutant.what}", flush=True)
+
+
+def survivors(verdicts: dict[Mutant, Verdict]) -> list[Mutant]:
+    """Those that nobody has noticed so far."""
+    return sorted(mutant for mutant, verdict in verdicts.items() if verdict == "survived")
 
 
 def listed() -> set[str]:
@@ -98,11 +115,13 @@ def report(verdicts: dict[Mutant, Verdict]) -> bool:
         for module in (f"{mutant.file.parent.name}/{mutant.file.name}", "all"):
             sums[module, "tried"] += 1
             sums[module, "noticed"] += verdict != "survived"
+            sums[module, "ill-typed"] += verdict == "ill-typed"
             sums[module, "listed"] += excused
     for module in sorted({module for module, _ in sums}, key=lambda module: (module == "all", module)):
         tried, noticed = sums[module, "tried"], sums[module, "noticed"]
-        print(f"{module:32} {noticed:5} of {tried:5} noticed {noticed / tried:7.1%}, {sums[module, 'listed']} listed")
-    for mutant in sorted(mutant for mutant, verdict in verdicts.items() if verdict == "survived"):
+        apart = f"{sums[module, 'ill-typed']} by types alone, {sums[module, 'listed']} listed"
+        print(f"{module:32} {noticed:5} of {tried:5} noticed {noticed / tried:7.1%}, {apart}")
+    for mutant in survivors(verdicts):
         if mutant.name not in known:
             print(f"- ``{mutant.name}``")
     return sums["all", "noticed"] >= TARGET * sums["all", "tried"]
@@ -136,7 +155,9 @@ def main() -> int:
         draw = random.Random(f"{asked.seed} {file.name}")
         chosen += mutants if asked.all else draw.sample(mutants, min(asked.sample, len(mutants)))
     control(subjects()[0], paths)
-    return 0 if report(judge(chosen, paths, asked.jobs)) else 1
+    verdicts = judge(chosen, paths, asked.jobs)
+    ask_type_checker(verdicts)
+    return 0 if report(verdicts) else 1
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -48,6 +49,14 @@ class Mutation(NamedTuple):
 def mutations(tree: ast.Module) -> Iterator[Mutation]:
     """All that can be done to `tree`, in the order of its lines. At most one may be applied to one tree."""
     yield from _in_body(tree, "")
+
+
+def mutated(source: str, number: int | None) -> ast.Module:
+    """The tree of `source` with mutation `number` done to it; None: as it is."""
+    tree = ast.parse(source)
+    if number is not None:
+        next(islice(mutations(tree), number, None)).apply()
+    return tree
 
 
 def _in_body(owner: ast.AST, where: str) -> Iterator[Mutation]:

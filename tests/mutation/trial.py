@@ -6,7 +6,6 @@ second and not five. A mutant that never ends is killed by the clock, and counts
 
 from __future__ import annotations
 
-import ast
 import importlib.abc
 import importlib.machinery
 import os
@@ -24,10 +23,11 @@ import hypothesis  # noqa: F401
 import pytest
 import starlette.applications  # noqa: F401
 import trio  # noqa: F401
-from tests.mutation.mutants import mutations
+from tests.mutation.mutants import mutated
 from tests.mutation.paths import QUIETLY
 
-Verdict = Literal["killed", "survived", "timeout"]
+Verdict = Literal["killed", "survived", "timeout", "ill-typed"]
+"""Noticed by a test, by nobody, by the clock, by the type checker alone."""
 _WORK, _PATIENCE = 150, 300
 """Seconds for one trial, of work and on the clock: a loaded machine must not look like a test that failed."""
 _OUT_OF_TIME = (signal.SIGPROF, signal.SIGALRM)
@@ -39,11 +39,7 @@ class _Mutated(importlib.machinery.SourceFileLoader):
         self.number = number
 
     def get_code(self, fullname: str) -> CodeType:
-        tree = ast.parse(Path(self.path).read_text())
-        for at, one in enumerate(mutations(tree)):
-            if at == self.number:
-                one.apply()
-                break
+        tree = mutated(Path(self.path).read_text(), self.number)
         return compile(tree, self.path, "exec", dont_inherit=True)
 
 
