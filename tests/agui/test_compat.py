@@ -134,6 +134,29 @@ def test_an_equal_modern_part_absorbs_a_binary_one() -> None:
     assert len(upgraded(binary(mimeType="image/png", url="a"), binary(mimeType="image/png", url="a"))[0]) == 2
 
 
+def test_what_stands_beside_a_binary_part_is_left_as_it_is() -> None:
+    """P-26: also what is no part at all; only a part that says exactly as much, or more, absorbs it."""
+    old = binary(mimeType="IMAGE/png", url="https://example.com/x", filename="x")
+    modern = {
+        "type": "image",
+        "source": {"type": "url", "value": "https://example.com/x", "mimeType": "IMAGE/png"},
+        "metadata": {"filename": "x"},
+    }
+    for beside in ("text", 5, {"type": "image"}, modern | {"type": "audio"}, modern | {"metadata": 5}):
+        assert upgraded(beside, old) == ([beside, modern], [])  # type: ignore[arg-type]
+    assert upgraded(old, modern) == ([modern], [])
+
+
+@pytest.mark.parametrize("data", [5, None, [], {}])
+def test_where_the_bytes_of_a_binary_part_are(data: Any) -> None:
+    """P-26: at a text, and where no text says it, nowhere; without a MIME type it is of no kind."""
+    url = {"type": "url", "value": "https://example.com/x", "mimeType": "image/png"}
+    part = binary(mimeType="image/png", data=data, url="https://example.com/x")
+    assert upgraded(part) == ([{"type": "image", "source": url}], [])
+    for odd in (binary(mimeType="image/png", data=data), binary(mimeType=data, url="https://example.com/x")):
+        assert upgraded(odd) == ([odd], [("legacy", "/messages/0/content/0")])
+
+
 def test_a_binary_part_that_says_only_an_id_is_left_and_told() -> None:
     """P-26: it is dropped as unknown further on."""
     part = binary(mimeType="image/png", id="file-1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -129,6 +130,20 @@ def test_what_is_no_json() -> None:
     """P-83: opaque data that JSON cannot hold raises, and makes no frame."""
     with pytest.raises((TypeError, ValueError)):
         encode(0, CustomEvent(name="x", value=object()))
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("beside", ["x", "\ud83d", "NaN"])
+def test_a_number_that_json_does_not_have_makes_no_frame(number: float, beside: str) -> None:
+    """P-83, P-16: no peer could read it; the same word in a text is text."""
+    with pytest.raises(ValueError, match="JSON"):
+        encode(0, CustomEvent(name="x", value={"a": [number], "b": beside}))
+    words = {"NaN": "Infinity", "-Infinity": beside}
+    assert said(CustomEvent(name="x", value=words)) == {
+        "type": "CUSTOM",
+        "name": "x",
+        "value": {"NaN": "Infinity", "-Infinity": beside.replace("\ud83d", "\ufffd")},
+    }
 
 
 @pytest.mark.parametrize("text", ["hello", "漢字", "\u2028", "\ud83d"])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.agui.effort import effort
 
-from handrail.agui._json import MAX_DEPTH, decode_utf8, encode_json, encode_text, excerpt, parse_json
+from handrail.agui._json import MAX_DEPTH, decode_utf8, encode_json, encode_text, excerpt, is_doubtful, parse_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -173,3 +173,52 @@ def test_depth_counts_also_where_a_half_character_takes_the_slower_parser(open_:
     parse_json(nested(MAX_DEPTH - 2))
     with pytest.raises(ValueError, match="nested"):
         parse_json(nested(MAX_DEPTH - 1))
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH + 1, 2 * MAX_DEPTH, 3 * MAX_DEPTH])
+def test_short_text_may_be_deep_too(levels: int) -> None:
+    """P-16: nothing but brackets, for either parser, and for the question whether another would take it."""
+    fits = levels <= MAX_DEPTH
+    for inner in (b"", b'"\\ud83d"'):
+        text = b"[" * levels + inner + b"]" * levels
+        if fits:
+            parse_json(text)
+        else:
+            with pytest.raises(ValueError, match=r"levels|depth|recursion|nested"):
+                parse_json(text)
+    assert is_doubtful(b"[" * levels + b"]" * levels) is not fits
+    assert is_doubtful(b'{"a":' * levels + b"1" + b"}" * levels) is not fits
+
+
+@pytest.mark.parametrize(
+    ("text", "doubtful"),
+    [
+        (b'{"a": 1}', False),
+        (b'{"a": NaN}', True),
+        (b'{"a": -Infinity}', True),
+        (b'{"a": 1e999}', True),
+        (b"[" + b"[]," * 300 + b"1]", False),
+        (b"[" + b"[]," * 300 + b"}", True),
+    ],
+)
+def test_what_another_parser_may_take(text: bytes, doubtful: bool) -> None:
+    """P-16: brackets side by side are no depth; what is no JSON is in doubt."""
+    assert is_doubtful(text) is doubtful
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"a": "é", 1: None}, '{"a": "é", "1": null}'),
+        ("a\nb", "a\\nb"),
+        ("x\ud83d", "x\\ud83d"),
+        (b"a\xffb\x00", "a\ufffdb\\x00"),
+        ("é" * 300, "é" * 200),
+        ("é".encode() * 300, "é" * 200),
+        (["é" * 300], '["' + "é" * 198),
+        (5, "5"),
+    ],
+)
+def test_what_an_excerpt_shows(value: object, shown: str) -> None:
+    """P-5, P-21: what was there, from its beginning; what cannot be printed by its escape."""
+    assert excerpt(value) == shown

@@ -6,7 +6,15 @@ import json
 from typing import Any
 
 import pytest
-from ag_ui.core import Event, RunStartedEvent
+from ag_ui.core import (
+    AssistantMessage,
+    Event,
+    FunctionCall,
+    RunAgentInput,
+    RunStartedEvent,
+    ToolCall,
+    UserMessage,
+)
 from pydantic import BaseModel, TypeAdapter
 
 from handrail.agui._enforce import quick_event, read_event
@@ -470,6 +478,26 @@ def test_an_input_may_be_a_model_or_hold_models() -> None:
     assert sent(model)[0] == ASKED | {"protocolVersion": "1.0"}
 
 
+def test_models_in_an_input_go_out_in_the_names_of_the_wire() -> None:
+    """P-25, P-66: what they hold is judged here, and by nobody before."""
+    called = ToolCall(id="c", type="function", function=FunctionCall(name="f", arguments="{}"), encrypted_value="v")
+    spoken = AssistantMessage(id="a", role="assistant", tool_calls=[called])
+    on_the_wire = {
+        "id": "a",
+        "role": "assistant",
+        "toolCalls": [
+            {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}, "encryptedValue": "v"}
+        ],
+    }
+    asked = RunAgentInput(thread_id="t1", run_id="r1", messages=[spoken])
+    for given in (asked, ASKED | {"messages": [spoken]}, ASKED | {"messages": [on_the_wire]}):
+        assert sent(given)[0]["messages"] == [on_the_wire]
+    wrong = UserMessage.model_construct(id=5, role="user", content="x")
+    for given in (asked.model_copy(update={"messages": [wrong]}), ASKED | {"messages": [wrong]}):
+        with pytest.raises(LocalProtocolError, match="/messages/0/id"):
+            sent(given)
+
+
 def test_what_goes_out_malformed_is_refused() -> None:
     """P-25, P-5: before a byte leaves, with rule and path."""
     for given, path in (
@@ -496,6 +524,16 @@ def test_opaque_data_that_json_cannot_hold_is_refused(value: Any) -> None:
     payload, _ = sent(ASKED | {"state": {"x": value}})
     with pytest.raises(LocalProtocolError, match="JSON"):
         encode_input(payload)
+
+
+def test_a_state_too_deep_to_be_written_is_refused() -> None:
+    """P-25: with the rule, like anything that cannot be sent."""
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(LocalProtocolError, match="JSON") as caught:
+        encode_input({"state": deep})
+    assert caught.value.rule == "P-25"
 
 
 def test_a_body_is_utf8_json() -> None:
@@ -536,6 +574,14 @@ def test_a_request_is_read_by_the_same_rules() -> None:
         with pytest.raises(RemoteProtocolError, match="the client broke the protocol") as caught:
             served(payload)
         assert caught.value.path == path
+
+
+def test_the_refusal_of_a_request_says_what_is_wrong_where() -> None:
+    """P-79, P-24"""
+    with pytest.raises(RemoteProtocolError) as caught:
+        served(ASKED | {"messages": [{"id": "u", "role": "user"}]})
+    assert (caught.value.rule, caught.value.path) == ("P-24", "/messages/0/content")
+    assert "'content' at /messages/0/content: the required field 'content' is missing" in str(caught.value)
 
 
 def test_spellings_of_python_clients_are_read() -> None:

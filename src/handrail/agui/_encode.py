@@ -8,6 +8,7 @@ reader could take for the end of a line: JSON escapes CR and LF, and U+0085, U+2
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from json.encoder import encode_basestring as quoted
 from typing import TypeAlias
 
@@ -75,7 +76,8 @@ def encode_next(number: int, before: Delta, text: str) -> bytes:
 
 def _general(event: Event) -> str:
     payload = event.model_dump(by_alias=True)
-    try:
-        return to_json(payload).decode()
-    except ValueError:  # halves of surrogate pairs
-        return json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    with suppress(ValueError):  # halves of surrogate pairs
+        text = to_json(payload).decode()
+        if "NaN" not in text and "Infinity" not in text:  # it writes these for numbers that JSON does not have
+            return text
+    return json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
