@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from handrail.errors import BackendError
+from handrail.backends._openai_errors import failure_of
 from handrail.loop._backend import (
     Delta,
     FinishDelta,
@@ -23,9 +23,7 @@ from handrail.loop._backend import (
     UsageDelta,
 )
 
-__all__ = ["OVERFLOW", "deltas_of"]
-
-OVERFLOW = "context_length_exceeded"
+__all__ = ["deltas_of"]
 
 _FINISH: dict[str, FinishReason] = {
     "stop": "stop",
@@ -35,31 +33,17 @@ _FINISH: dict[str, FinishReason] = {
     "content_filter": "content-filter",
 }
 
-# What an error object inside a stream means, by its code or else its type: as if it had come as this status.
-_STATUS_OF = {
-    "rate_limit_exceeded": 429,
-    "rate_limit_error": 429,
-    "insufficient_quota": 429,
-    "invalid_api_key": 401,
-    "authentication_error": 401,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "invalid_request_error": 400,
-    "server_error": 500,
-    "api_error": 500,
-    "overloaded_error": 503,
-}
-
 
 def deltas_of(chunk: dict[str, Any]) -> Iterator[Delta]:
     """The deltas of a chunk: of each choice reasoning, text, calls and finish, then the usage.
 
-    Raises `BackendError` if the chunk is an error object.
+    A server that cannot stream sends the whole answer, which has a message where a chunk has a delta. Raises
+    `BackendError` if the chunk is an error object.
     """
-    if error := chunk.get("error"):
-        raise _failure(error)
+    if error := chunk.get("error") or (chunk.get("object") == "error" and chunk):
+        raise failure_of(error)
     for choice in _dicts(chunk, "choices"):
-        yield from _deltas_of_choice(_dict(choice, "delta"))
+        yield from _deltas_of_choice(_dict(choice, "delta" if "delta" in choice else "message"))
         if reason := _str(choice, "finish_reason"):
             yield FinishDelta(_FINISH.get(reason, "other"), _str(chunk, "model"))
     if used := _dict(chunk, "usage"):
@@ -73,6 +57,8 @@ def _deltas_of_choice(delta: dict[str, Any]) -> Iterator[Delta]:
     for name in ("content", "refusal"):
         if said := _str(delta, name):
             yield TextDelta(said)
+        else:
+            yield from _deltas_of_parts(_dicts(delta, name))
     for call in _calls(delta):
         function = _dict(call, "function")
         arguments = function.get("arguments")
@@ -82,6 +68,15 @@ def _deltas_of_choice(delta: dict[str, Any]) -> Iterator[Delta]:
             name=_str(function, "name") or None,
             arguments=arguments if arguments is None or isinstance(arguments, str) else json.dumps(arguments),
         )
+
+
+def _deltas_of_parts(parts: Iterable[dict[str, Any]]) -> Iterator[Delta]:
+    """Content that some servers send as a list, with thinking among its parts."""
+    for part in parts:
+        if thought := "".join(_str(piece, "text") or "" for piece in _dicts(part, "thinking")):
+            yield ReasoningDelta(thought)
+        if said := _str(part, "text"):
+            yield TextDelta(said)
 
 
 def _calls(delta: dict[str, Any]) -> Iterable[dict[str, Any]]:
@@ -100,16 +95,6 @@ def _usage(chunk: dict[str, Any], used: dict[str, Any]) -> Usage:
         provider=_str(chunk, "provider"),
         generation_id=_str(chunk, "id"),
     )
-
-
-def _failure(error: Any) -> BackendError:
-    said = cast("dict[str, Any]", error) if isinstance(error, dict) else {"message": str(error)}
-    message = _str(said, "message") or json.dumps(said)
-    code = str(said.get("code") or "")
-    if code == OVERFLOW:
-        return BackendError(message, "overflow")
-    status = int(code) if code.isdecimal() else _STATUS_OF.get(code, _STATUS_OF.get(_str(said, "type") or ""))
-    return BackendError(message, "other" if status is None else "http", status)
 
 
 def _dict(holder: dict[str, Any], key: str) -> dict[str, Any]:

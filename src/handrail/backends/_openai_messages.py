@@ -6,6 +6,7 @@ refused with a `BackendError` of kind "unsupported", so that the loop asks the n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -40,6 +41,9 @@ _AUDIO_FORMATS = {
     "audio/mp3": "mp3",
 }
 
+_NOT_IN_A_NAME = re.compile(r"[\s<|\\/>]+")
+_LONGEST_NAME = 64
+
 
 def messages_out(messages: Iterable[Message]) -> list[dict[str, Any]]:
     """The messages, in order, without those that are not sent."""
@@ -72,7 +76,9 @@ def _message(message: Message) -> dict[str, Any] | None:
 
 
 def _named(message: Any, sent: dict[str, Any]) -> dict[str, Any]:
-    return sent | {"name": message.name} if message.name else sent
+    """With the name of its author as far as the API takes it: one with a space in it would have all refused."""
+    name = _NOT_IN_A_NAME.sub("_", message.name or "")[:_LONGEST_NAME]
+    return sent | {"name": name} if name else sent
 
 
 def _assistant(message: AssistantMessage) -> dict[str, Any]:

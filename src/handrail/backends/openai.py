@@ -4,6 +4,9 @@
 here: its own reader leaves generators suspended at "[DONE]", which trio complains about, and builds models of chunks
 without validating them.
 
+*What is no stream.* Servers that cannot stream, and gateways that fail behind a status of 200, answer with one JSON
+document: the whole answer, or an error object. It is read as if it were the only chunk.
+
 *Leaving a stream.* What is left of the body is read inside a scope that ends at once, or, behind "[DONE]", after a
 moment in which the body normally ends and its connection becomes free for the next request. Every generator between
 here and the socket is thus left by its end or by an exception, and none is left suspended.
@@ -23,7 +26,8 @@ from typing import Any, cast
 import anyio
 
 from handrail.agui._sse import EventStreamFraming
-from handrail.backends._openai_chunks import OVERFLOW, deltas_of
+from handrail.backends._openai_chunks import deltas_of
+from handrail.backends._openai_errors import is_overflow, words_of
 from handrail.backends._openai_messages import messages_out, tools_out
 from handrail.backends._per_loop import PerLoop
 from handrail.errors import BackendError, RemoteDecodeError
@@ -132,10 +136,13 @@ class _Stream:
     def __init__(self, backend: OpenAIBackend, request: BackendRequest) -> None:
         self._backend = backend
         self._request = request
-        self._key = ""
+        self._client: openai.AsyncOpenAI
         self._response: Any = None
         self._reads: AsyncIterator[bytes]
         self._framing = EventStreamFraming(_MAX_CHUNK)
+        self._document: bytearray | None = None
+        """The body so far, if it is no stream but one JSON document."""
+        self._begun = False
         self._ready: deque[Delta] = deque()
         self._chunks = 0
         self._done = False
@@ -143,14 +150,13 @@ class _Stream:
 
     async def __aenter__(self) -> AsyncIterator[Delta]:
         sent = self._backend.request_of(self._request)
-        client = await self._backend.client()
-        self._key = client.api_key
-        completions: Any = client.chat.completions  # the SDK types a call by its arguments, and those are data here
+        self._client = await self._backend.client()
+        completions: Any = self._client.chat.completions  # which the SDK types by its arguments
         try:
             requested = completions.with_streaming_response.create(**sent)
             self._response = await requested.__aenter__()  # which does nothing but send; closing is ours
         except openai.OpenAIError as error:
-            raise _failure(error, self._key) from error
+            raise _failure(error, self._client.api_key) from error
         self._reads = self._response.iter_bytes()
         return self
 
@@ -166,7 +172,7 @@ class _Stream:
             try:
                 await self._read()
             except Exception as error:  # what came before it in the same read is still to be delivered
-                self._failed = _failure(error, self._key)
+                self._failed = _failure(error, self._client.api_key)
                 self._failed.__cause__ = error
         return self._ready.popleft()
 
@@ -182,14 +188,29 @@ class _Stream:
     async def _read(self) -> None:
         """Take one read of the body in; nothing comes behind "[DONE]"."""
         read = await anext(self._reads, None)
-        if read is not None:
+        if read is None:
+            self._end()
+            return
+        if not self._begun:
+            self._begun = True
+            self._document = bytearray() if read.lstrip().startswith(b"{") else None
+        if self._document is None:
             for data in self._framing.feed(read):
                 self._take(data)
             return
-        if rest := self._framing.end():
+        self._document += read
+        if len(self._document) > _MAX_CHUNK:
+            raise BackendError(f"the answer is no event stream, and longer than {_MAX_CHUNK} bytes", "response")
+
+    def _end(self) -> None:
+        """The body has ended: take in a document, or what no empty line ended."""
+        if self._document is not None:
+            with contextlib.suppress(ValueError):
+                self._ready.extend(deltas_of(json.loads(self._document)))
+        elif rest := self._framing.end():
             self._take(rest)
         self._done = True
-        if not self._chunks:
+        if not self._chunks and not self._ready:
             raise BackendError(_no_stream(self._response.headers.get("content-type", "")), "response")
 
     def _take(self, data: bytes) -> None:
@@ -235,12 +256,11 @@ def _failure(error: Exception, key: str) -> BackendError:
     cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else None
     kind = _transport_kind(cause or error)
     if isinstance(error, openai.APIStatusError):
-        kind, status = "overflow" if error.code == OVERFLOW else "http", error.status_code
+        kind, status = "overflow" if is_overflow(error.code) else "http", error.status_code
         retry_after = _retry_after(error)
     elif isinstance(error, (openai.APIResponseValidationError, RemoteDecodeError, ValueError)):
         kind = "response"
-    body: Any = getattr(error, "body", None)
-    said = (cast("dict[str, Any]", body).get("message") if isinstance(body, dict) else None) or str(error)
+    said = words_of(getattr(error, "body", None)) or str(error)
     why = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
     number = f" {status}" if status is not None else ""
     return BackendError(_cut(f"{type(error).__name__}{number}: {said}{why}", key), kind, status, retry_after)

@@ -110,9 +110,12 @@ class Step:
     backoff: float | None = None
 
 
+# There is no common code for it: these are the words of OpenAI, Anthropic, Google, Mistral, xAI, Bedrock, Copilot,
+# DashScope, vLLM and llama.cpp.
 _OVERFLOW_TEXT = re.compile(
-    r"context_length_exceeded|context.{0,20}(length|window)|maximum context|too many tokens"
-    r"|prompt.{0,20}too long|too long.{0,20}prompt|prompt is longer",
+    r"context_length_exceeded|context.{0,20}(length|size|window)|maximum context"
+    r"|too many tokens|maximum number of tokens|token count.{0,30}exceeds"
+    r"|(prompt|input).{0,30}(too long|longer)|too long.{0,20}prompt|(prompt|input|model) length",
     re.IGNORECASE | re.DOTALL,
 )
 # Providers quote the key they refuse.
