@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from ag_ui.core import ActivityMessage, AssistantMessage, Message, ToolCall, ToolMessage
 
-__all__ = ["Repair", "history", "stopped_answer", "without_unfinished"]
+__all__ = ["Repair", "answers", "history", "stopped_answer", "without_unfinished"]
 
 Repair = Callable[[ToolCall], ToolMessage | None]
 """What stands for the missing answer of a call; None leaves it unanswered."""
@@ -29,18 +29,17 @@ def history(
     assistant message that has nothing else. Each call is followed, behind its assistant message, by at most one tool
     message: the last that came, else what `repair` makes. Everything else keeps its order and its very objects.
     """
-    results = _results(messages)
+    results = {(at, result.tool_call_id): result for at, result in answers(messages) if at is not None}
     return tuple(_sendable(messages, results, frozenset(unfinished), repair))
 
 
-def _results(messages: Sequence[Message]) -> dict[tuple[int, str], ToolMessage]:
-    """The answers by the position of the assistant message and the call id.
+def answers(messages: Sequence[Message]) -> Iterator[tuple[int | None, ToolMessage]]:
+    """Each tool message with the position of the message that holds its call; None where no message does.
 
-    A result belongs to the assistant message it stands behind, if that has such a call, else to the latest that has:
-    one call id may be used by two messages.
+    It belongs to the assistant message it stands behind, if that has such a call, else to the latest that has: one call
+    id may be used by two messages.
     """
     latest = {call.id: index for index, message in enumerate(messages) for call in _calls(message)}
-    results: dict[tuple[int, str], ToolMessage] = {}
     head = -1
     for index, message in enumerate(messages):
         if not isinstance(message, ToolMessage):
@@ -48,9 +47,7 @@ def _results(messages: Sequence[Message]) -> dict[tuple[int, str], ToolMessage]:
             continue
         name = message.tool_call_id
         beside = head >= 0 and any(call.id == name for call in _calls(messages[head]))
-        if beside or name in latest:
-            results[head if beside else latest[name], name] = message
-    return results
+        yield head if beside else latest.get(name), message
 
 
 def _calls(message: Message) -> Iterable[ToolCall]:

@@ -68,13 +68,21 @@ class Thread:
 
     def add(self, message: Message) -> None:
         """Takes a message in: the first result of a call goes behind the message that holds it, all else to the end."""
-        call = self.calls.get(message.tool_call_id) if isinstance(message, ToolMessage) else None
+        call = self._meant_by(message) if isinstance(message, ToolMessage) else None
         if call is None or call.result is not None:
             self._link(call, self.append(message))
             return
         entry = self.by_id[message.id] = Entry(message, made_in=self.run)
         call.entry.behind.append(entry)
         self._link(call, entry)
+
+    def _meant_by(self, result: ToolMessage) -> Call | None:
+        """The latest call with the id; where that is answered, an earlier one that is not."""
+        latest = self.calls.get(result.tool_call_id)
+        if latest is None or latest.result is None:
+            return latest
+        namesakes = (call for head in self.newest_first() for call in head.calls if call.id == latest.id)
+        return next((call for call in namesakes if call.result is None), latest)
 
     def put(self, entry: Entry, message: Message) -> Entry:
         """Puts another message in the place of an entry, with its calls if it has any.

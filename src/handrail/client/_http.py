@@ -249,11 +249,15 @@ async def _refusal(response: httpx.Response) -> HttpError:
     text = _text_of(payload) or content.decode(errors="replace")[:ERROR_TEXT] or response.reason_phrase
     if response.status_code == 200:
         text = f"the answer is {content_type}, not {EVENT_STREAM}: {text}"
+    location = response.headers.get("location")
+    if location is not None and response.has_redirect_location:  # most often for the last slash of the path
+        place = location.partition("?")[0]  # a query may hold a secret
+        text += f"; the agent is at {place}, and redirects are not followed"
     return HttpError(
         f"HTTP {response.status_code}: {text}",
         status=response.status_code,
         content_type=content_type,
-        location=response.headers.get("location"),
+        location=location,
         body=content,
         payload=payload,
     )

@@ -145,7 +145,7 @@ class Calls:
         if replay is not None and isinstance(event, ToolCallResultEvent):
             replay.answers.append((copied(event), error))
             return
-        part = self._page.call(call_id)
+        part = self._meant_by(event)
         if part is None:
             at, owner = self._place_for(call_id, None)
             part = self._page.add(
@@ -160,6 +160,14 @@ class Calls:
             told = changed(told, status="denied" if denied or was_denied else _answered(told))
         if told != part:
             self._page.put(told)
+
+    def _meant_by(self, event: ToolCallResultEvent | ToolMessage) -> ToolCallPart | None:
+        """The latest call with the id; for what was answered here, an earlier one where only that has no answer."""
+        latest = self._page.call(event.tool_call_id)
+        if latest is None or latest.result is None or isinstance(event, ToolCallResultEvent):
+            return latest
+        namesakes = (self._page.part(part_id) for part_id in reversed(self._page.calls[event.tool_call_id]))
+        return next((part for part in namesakes if part.result is None), latest)
 
     def _answer_all(self, replay: _Replay) -> None:
         for event, error in replay.answers:

@@ -5,7 +5,7 @@ a snapshot is held against the screen piece by piece:
 
 - what a message says itself (its text, its reasoning, its activity, its files) by the message's id;
 - a call by its id, wherever the snapshot puts it;
-- a result by its call.
+- a result by its call; of two calls with one id, by the one it stands behind.
 
 Equal content leaves the part alone, the same object in the same place. Then what the snapshot brings under a new id
 with the content of something that it dropped takes over that part (a server that numbers anew). What is left over is
@@ -24,6 +24,7 @@ from typing import TypeAlias, TypeVar
 
 from ag_ui.core import ActivityMessage, AssistantMessage, Message, ReasoningMessage, ToolMessage
 
+from handrail.agui._history import answers
 from handrail.transcript._model import (
     CallStatus,
     Part,
@@ -129,14 +130,20 @@ class _Reconciliation:
         self._written: set[str] = set()
         self._words: dict[tuple[str, str], list[Part]] = {}
         self._calls: dict[str, deque[ToolCallPart]] = defaultdict(deque)
-        self._results: dict[str, ToolMessage] = {}
+        self._results: dict[tuple[str, str], ToolMessage] = {}
+        """The results by the message that holds the call, and the call."""
+        self._unclaimed: dict[str, ToolMessage] = {}
+        """The results of calls that no message of the snapshot holds."""
         for message in snapshot:
             self._read(message)
+        for at, result in answers(snapshot):
+            if at is None:
+                self._unclaimed[result.tool_call_id] = result
+            else:
+                self._results[snapshot[at].id, result.tool_call_id] = result
 
     def _read(self, message: Message) -> None:
-        if isinstance(message, ToolMessage):
-            self._results[message.tool_call_id] = message
-        elif parts := parts_of(message):
+        if parts := parts_of(message):
             self._words[message.role, message.id] = parts
         if isinstance(message, AssistantMessage):
             for call in message.tool_calls or ():
@@ -197,7 +204,7 @@ class _Reconciliation:
     def _renewed(self, part: ToolCallPart) -> ToolCallPart | None:
         told = self._calls.get(part.tool_call_id)
         if not told:
-            return self.answered(part) if part.tool_call_id in self._results else None
+            return self.answered(part) if part.tool_call_id in self._unclaimed else None
         call = told.popleft()
         if (part.message_id, part.encrypted_value) != (call.message_id, call.encrypted_value):
             part = changed(part, message_id=call.message_id, encrypted_value=call.encrypted_value)
@@ -207,11 +214,12 @@ class _Reconciliation:
         if not part.streaming and not part.arguments_complete:  # it was cut off, and is whole now
             part = changed(part, arguments_complete=True, parsed_arguments=call.parsed_arguments)
             part = changed(part, status="awaiting_result", error=None)
-        return part if told else self.answered(part)  # of several calls with one id the latest has the result
+        return self.answered(part)
 
     def answered(self, part: ToolCallPart) -> ToolCallPart:
         """The call with the result that the snapshot has for it, or without one if it has none and it is not ours."""
-        message = self._results.pop(part.tool_call_id, None)
+        call_id = part.tool_call_id
+        message = self._results.get((part.message_id, call_id)) or self._unclaimed.pop(call_id, None)
         if message is None:
             if part.result is None or part.local:
                 return part
@@ -250,7 +258,7 @@ class _Reconciliation:
         """The calls of a message that are not on the screen; of a tool message a result that is for no call."""
         if isinstance(message, ToolMessage):
             call_id = message.tool_call_id
-            if self._results.get(call_id) is not message or call_id in self._calls:
+            if self._unclaimed.get(call_id) is not message:
                 return []
             part = ToolCallPart(
                 f"tool:{call_id}", message.id, call_id, "", arguments_complete=True, status="awaiting_result"
@@ -260,8 +268,7 @@ class _Reconciliation:
         for call in (message.tool_calls or ()) if isinstance(message, AssistantMessage) else ():
             told = self._calls[call.id]
             if told and told[0].message_id == message.id:
-                part = told.popleft()
-                left.append(part if told else self.answered(part))
+                left.append(self.answered(told.popleft()))
         return left
 
     def _write_at_home(self, message_id: str, words: list[Part], calls: list[Part]) -> None:
