@@ -5,18 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ag_ui.core import AssistantMessage, BaseEvent, Message, RunAgentInput, ToolMessage
-from tests.transcript.events import THREAD
+from ag_ui.core import AssistantMessage, BaseEvent, Interrupt, Message, RunAgentInput, ToolMessage
+from tests.transcript.events import THREAD, asks, call, rf, rs, text
 
-from handrail import AgentSession, RunParams, ToolCallPart, Transcript
+from handrail import AgentSession, Failed, RunParams, ToolCallPart, ToolContext, Transcript
 from handrail.agui._warnings import WarningRecord
 from handrail.client import AgentRun
 from handrail.testing import Line, ScriptedAgent
 
 Stream = Iterable["Line | list[Line] | list[BaseEvent]"]
 
-ANY = "*"
+R = "*"
 """As the run id of an event: that of the request."""
+
+DONE = [rs(R), rf(R)]
+"""A run that says nothing."""
+
+CANCELLED = Failed("Run cancelled", "CANCELLED")
+
+
+def finished(*parts: Any) -> list[Any]:
+    """A run that says this."""
+    return [rs(R), *parts, rf(R)]
+
+
+def asking(*questions: Interrupt) -> list[Any]:
+    """A run that calls c1 and c2 under a1, and ends with these questions."""
+    return [rs(R), text("a1", "May I?"), call("c1", parent="a1"), call("c2", parent="a1"), asks(R, *questions)]
+
+
+def echo(x: int = 0) -> str:
+    return f"got {x}"
+
+
+def who(context: ToolContext, x: int) -> str:
+    given = (context.name, context.call_id, context.arguments, context.thread_id, context.run_id, context.cancelled)
+    return " ".join(map(str, given))
 
 
 def flat(stream: Stream) -> list[Line]:
@@ -39,7 +63,7 @@ class Agent(ScriptedAgent):
     def start(self, input: RunAgentInput, /) -> AgentRun:
         if self._streams:
             self._streams[0] = tuple(
-                line.model_copy(update={"run_id": input.run_id}) if getattr(line, "run_id", None) == ANY else line
+                line.model_copy(update={"run_id": input.run_id}) if getattr(line, "run_id", None) == R else line
                 for line in self._streams[0]
             )
         return super().start(input)

@@ -61,7 +61,6 @@ class HostileServer:
         self._script = script
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.visits: list[Visit] = []
-        self.was_asked = threading.Event()
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/agui"
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._open: list[socket.socket] = []
@@ -83,7 +82,6 @@ class HostileServer:
         with connection, contextlib.suppress(TimeoutError):
             with contextlib.suppress(ConnectionError):
                 visit.request = _read_request(connection)
-                self.was_asked.set()
                 if all(self._play(connection, step) for step in self._script(visit)):
                     while connection.recv(4096):
                         pass

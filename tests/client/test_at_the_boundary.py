@@ -8,15 +8,13 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import Event, RunAgentInput
-from tests.client.kit import calls, loaded, session
+from tests.client.kit import DONE, R, calls, loaded, session
 from tests.transcript.events import THREAD, asks, call, question, rf, rs, said, ss, text
 
 from handrail import AgentSession, Failed, LocalProtocolError, RunParams, Transcript, answer
 from handrail.run import Run, RunDriver, drive
 from handrail.testing import ScriptedAgent
 
-R = "*"
-DONE = [rs(R), rf(R)]
 NO_JSON = [float("nan"), {1, 2}, object(), {"a": [float("inf")]}]
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import anyio
 import pytest
-from tests.client.kit import Session, answers, calls, ids, session, texts
+from tests.client.kit import R, Session, answers, calls, ids, session, texts
 from tests.transcript.events import asks, ca, call, cs, question, rf, rs, said, tc, text, ts
 
 from handrail import (
@@ -35,7 +35,6 @@ from handrail import (
 from handrail.testing import ScriptedBackend, gate, stall
 from handrail.testing import text as says
 
-R = "*"
 T = TypeVar("T")
 CLOSED = Failed("the event loop closed before the run ended", "CLIENT_ERROR")
 STOPPED = "Stopped before the tool finished"

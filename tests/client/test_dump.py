@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import ImagePart, UrlSource
-from tests.client.kit import Agent, Session, answers, calls, ids, loaded, session, texts, under
+from tests.client.kit import Agent, R, Session, answers, calls, ids, loaded, session, texts, under
 from tests.transcript.events import (
     acs,
     asks,
@@ -34,8 +34,6 @@ from tests.transcript.events import (
 
 from handrail import AgentSession, Failed, Finished, approve, deny
 from handrail.testing import gate
-
-R = "*"
 
 
 def same_again(made: Session) -> Any:

@@ -9,28 +9,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 from ag_ui.core import ToolMessage
-from tests.client.kit import Session, calls, session, violations
+from tests.client.kit import R, Session, calls, session, violations
 from tests.client.suspensions import At
-from tests.transcript.events import (
-    acs,
-    asks,
-    call,
-    cr,
-    question,
-    rf,
-    rs,
-    said,
-    ss,
-    tc,
-    te,
-    text,
-    thought,
-    ts,
-)
+from tests.transcript.events import acs, asks, call, cr, question, rf, rs, said, ss, tc, te, text, thought, ts
 
 from handrail import Failed, Finished, Running, RunParams, Tool, approve, tool
-
-R = "*"
 
 
 class Stage:

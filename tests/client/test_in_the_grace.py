@@ -6,13 +6,11 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.client.kit import answers, calls, ids, loaded, session
+from tests.client.kit import R, answers, calls, ids, loaded, session
 from tests.transcript.events import call, error, rf, rs, said, text
 
 from handrail import Failed, Running, Transcript
 from handrail.testing import stall
-
-R = "*"
 
 
 async def test_a_run_that_begins_when_the_grace_is_over() -> None:

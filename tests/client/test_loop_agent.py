@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import RunAgentInput, ToolMessage
+from tests.client.transports import types_of
 
 from handrail import AgentRun, AgentSession, Loop, LoopAgent, LoopRun, RunScope, Tool, approve, events
 from handrail.errors import BackendError, LocalProtocolError, UsageError
@@ -48,10 +49,6 @@ async def ended(loop: Any, given: Any = ASKED, **options: Any) -> AgentRun:
         await run.result
         await run.drained
     return run
-
-
-def types_of(run: AgentRun) -> list[str]:
-    return [event.type.value for event in run.events.so_far()]
 
 
 async def test_an_answer() -> None:

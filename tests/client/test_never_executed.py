@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.client.kit import answers, calls, ids, loaded, session
+from tests.client.kit import DONE, R, answers, calls, ids, loaded, session
 from tests.transcript.events import answered, asks, call, cr, error, ms, question, rf, rfx, rs, said
 
 from handrail import Finished, Tool, abandon, deny
 
-R = "*"
-DONE = [rs(R), rf(R)]
 ASKS = [rs(R), call("c1"), asks(R, question("i1", "c1"))]
 
 

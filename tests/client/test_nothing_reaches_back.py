@@ -7,16 +7,8 @@ from copy import deepcopy
 from itertools import count
 from typing import Any
 
-from ag_ui.core import (
-    AssistantMessage,
-    BaseEvent,
-    FunctionCall,
-    RunAgentInput,
-    TextPart,
-    ToolCall,
-    UserMessage,
-)
-from tests.client.kit import Agent
+from ag_ui.core import AssistantMessage, BaseEvent, FunctionCall, RunAgentInput, TextPart, ToolCall, UserMessage
+from tests.client.kit import Agent, R
 from tests.client.spoiling import SPOILED, spoil
 from tests.transcript.events import (
     acd,
@@ -66,7 +58,6 @@ from handrail.testing import ScriptedBackend
 from handrail.testing import call as calls
 from handrail.testing import text as says
 
-R = "*"
 PARTS = [{"type": "text", "text": "two"}, {"type": "image", "source": {"type": "url", "value": "http://x/i.png"}}]
 
 

@@ -1,61 +1,34 @@
-"""Interrupts: what is asked, what is answered, what is owed; and the questions of older servers."""
+"""Interrupts: what is asked, and what is answered."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
 
-import anyio
 import pytest
-from ag_ui.core import Interrupt, ResumeEntry
-from tests.client.kit import answers, calls, ids, loaded, session, texts, under
-from tests.transcript.events import (
-    THREAD,
-    answered,
-    asks,
-    call,
-    cr,
-    cs,
-    custom,
-    error,
-    ms,
-    question,
-    rf,
-    rfx,
-    rs,
-    said,
-    text,
-)
+from ag_ui.core import ResumeEntry
+from tests.client.kit import DONE, R, asking, calls, ids, session, under
+from tests.transcript.events import THREAD, asks, call, cr, question, rf, rs, said, text
 
 from handrail import (
     Failed,
     Finished,
-    InterruptedThreadError,
     NotInterruptedError,
     ResumeError,
     RunIdReusedError,
-    RunParams,
     abandon,
     answer,
     approve,
     deny,
     edit,
 )
-from handrail.testing import gate
 
-R = "*"
-DONE = [rs(R), rf(R)]
 YES_NO = {
     "type": "object",
     "properties": {"approved": {"type": "boolean"}},
     "required": ["approved"],
     "additionalProperties": False,
 }
-
-
-def asking(*questions: Interrupt) -> list[Any]:
-    """A run that calls c1 and c2 under a1, and ends with these questions."""
-    return [rs(R), text("a1", "May I?"), call("c1", parent="a1"), call("c2", parent="a1"), asks(R, *questions)]
 
 
 def entry(interrupt_id: str, **fields: Any) -> ResumeEntry:
@@ -294,314 +267,3 @@ async def test_a_result_of_the_resumed_run_reaches_its_call() -> None:
     assert ids(made.script.inputs[2]) == ["u1", "a1", "tool(c1)", "a2", "u2"]
     assert calls(made.transcript)["c1"].result == "sent"
     assert made.codes == []
-
-
-# -- owed --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "fails",
-    [[error("down")], [rs(R), error("down")], [], [rs(R)], [OSError("gone")], [rs(R), cs("c9"), rf(R)]],
-)
-async def test_answers_are_owed_until_a_finished_run_has_carried_them(fails: list[Any]) -> None:
-    """S-93, S-94, S-105: pending and owed stay, the call still waits; run() sends the same entry under a new id."""
-    made = session([rs("r1"), call("c1"), asks("r1", question("i1", "c1"))], fails, DONE)
-    await made.run(under("r1"))
-    assert isinstance(await made.resume([approve("i1")]), Failed)
-    assert [interrupt.id for interrupt in made.pending_interrupts] == ["i1"]
-    [owed] = made.owed_answers
-    assert (owed.interrupt_id, calls(made.transcript)["c1"].status) == ("i1", "awaiting_approval")
-    assert (await made.run()).ok
-    first, second = made.script.inputs[1], made.script.inputs[2]
-    assert second.resume == first.resume
-    assert second.run_id not in (first.run_id, "r1")
-    assert (made.pending_interrupts, made.owed_answers) == ((), ())
-    started = bool(fails) and getattr(fails[0], "type", None) is not None and fails[0].type.value == "RUN_STARTED"
-    assert ("answers-resent" in made.codes) == started
-
-
-@pytest.mark.parametrize("by", ["cancel", "stop"])
-async def test_a_stopped_resume_still_owes(by: str) -> None:
-    """S-93, S-96"""
-    held = gate()
-    made = session([rs(R), asks(R, question("i1"))], [rs(R), held], DONE)
-    await made.run()
-    with anyio.CancelScope() as scope:
-        async with anyio.create_task_group() as group:
-            group.start_soon(made.resume, [approve("i1")])
-            await held.reached
-            scope.cancel() if by == "cancel" else made.stop()
-    assert len(made.owed_answers) == 1
-    await made.run()
-    assert made.codes == ["answers-resent"]
-    assert made.owed_answers == ()
-
-
-async def test_a_refused_request_still_owes() -> None:
-    """S-93: the agent could not even be started."""
-    made = session([rs(R), asks(R, question("i1"))])
-    await made.run()
-    assert isinstance(await made.resume([approve("i1")]), Failed)
-    assert len(made.owed_answers) == 1
-
-
-async def test_a_cancelled_outcome_consumes_the_answers() -> None:
-    """S-93: any finished run that carried them does."""
-    made = session([rs(R), asks(R, question("i1"))], [rs(R), rfx(R)])
-    await made.run()
-    await made.resume([approve("i1")])
-    assert (made.pending_interrupts, made.owed_answers) == ((), ())
-
-
-async def test_a_new_resume_replaces_what_is_owed_and_a_send_carries_it() -> None:
-    """S-95, S-30, S-37"""
-    made = session(asking(question("i1", "c1")), [error("down")], [error("down")], DONE)
-    await made.run()
-    await made.resume([approve("i1")])
-    await made.resume([deny("i1", "after all")])
-    assert (made.script.inputs[2].resume or ())[0].payload == {"approved": False, "reason": "after all"}
-    await made.send(said("u1", "and go on"))
-    assert made.script.inputs[3].resume == made.script.inputs[2].resume
-    assert ids(made.script.inputs[3]) == ["a1", "tool(c2)", "u1"]
-    assert calls(made.transcript)["c1"].status == "denied"
-
-
-async def test_asking_again_in_the_resumed_run() -> None:
-    """S-93, S-97: the answers are consumed, and the new questions take their place."""
-    made = session([rs(R), asks(R, question("i1"))], [rs(R), asks(R, question("i1"), question("i2"))], DONE)
-    await made.run()
-    await made.resume([approve("i1")])
-    assert [interrupt.id for interrupt in made.pending_interrupts] == ["i1", "i2"]
-    assert made.owed_answers == ()
-    with pytest.raises(InterruptedThreadError):
-        await made.run()
-    assert (await made.resume([approve("i1"), approve("i2")])).ok
-
-
-async def test_only_the_run_that_carried_them_retires() -> None:
-    """P-63, S-97: another run on the stream asks, and the requested one finishes plainly."""
-    made = session([rs("rA"), asks("rA", question("i1")), rs("r1"), rf("r1")], grace=5.0)
-    assert await made.send("hi", under("r1")) == Finished(THREAD, "r1")
-    assert [interrupt.id for interrupt in made.pending_interrupts] == ["i1"]
-    with pytest.raises(InterruptedThreadError):
-        await made.send("never")
-
-
-@pytest.mark.parametrize(
-    ("stream", "retired"),
-    [
-        ([rs("rA"), rf("rA"), rs("r2"), error("down")], False),
-        ([rs("rA"), rf("rA"), rs("r2"), rf("r2")], True),
-        ([rs("rA"), rf("rA")], True),
-        ([rs("rA"), rf("rA"), rs("rB"), error("down")], False),
-        ([rs("r2"), rf("r2"), rs("rB"), error("down")], True),
-    ],
-)
-async def test_which_run_on_the_stream_is_that_one(stream: list[Any], retired: bool) -> None:
-    """S-97: the one with the requested id, or the last one when none has it."""
-    made = session([rs("r1"), asks("r1", question("i1"))], stream, grace=5.0)
-    await made.run(under("r1"))
-    await made.resume([approve("i1")], under("r2"))
-    assert (made.pending_interrupts == (), made.owed_answers == ()) == (retired, retired)
-
-
-async def test_a_replay_changes_neither_pending_nor_owed() -> None:
-    """S-98"""
-    made = session(
-        [rs("r1"), asks("r1", question("i1"))],
-        [rs("r1"), asks("r1", question("i9")), rs("r2"), error("down")],
-        grace=5.0,
-    )
-    await made.run(under("r1"))
-    await made.resume([approve("i1")], under("r2"))
-    assert [interrupt.id for interrupt in made.pending_interrupts] == ["i1"]
-    assert len(made.owed_answers) == 1
-
-
-async def test_giving_up_on_this_side() -> None:
-    """S-99: the way out when the server has forgotten the question."""
-    made = session(
-        [rs(R), call("c1", parent="a1"), asks(R, question("i1", "c1"))],
-        [error("unknown", "UNKNOWN_INTERRUPT_ID")],
-        DONE,
-    )
-    assert made.abandon_interrupts() == ()
-    await made.run()
-    await made.resume([approve("i1")])
-    assert [interrupt.id for interrupt in made.abandon_interrupts()] == ["i1"]
-    assert (made.pending_interrupts, made.owed_answers, len(made.script.inputs)) == ((), (), 2)
-    assert calls(made.transcript)["c1"].status == "denied"
-    await made.send(said("u2", "on"))
-    sent = made.script.inputs[2]
-    assert sent.resume is None
-    assert ids(sent) == ["a1", "tool(c1)", "u2"]
-    assert answers(sent)["c1"].error == "Abandoned by the user"
-    assert made.codes == ["interrupt-lost", "interrupts-abandoned", "call-repaired"]
-
-
-@pytest.mark.parametrize(
-    "code",
-    ["UNKNOWN_INTERRUPT_ID", "INTERRUPT_EXPIRED", "INTERRUPT_RESUME_ERROR", "INTERRUPT_SESSION_REQUIRED",
-     "INTERRUPT_RECONCILIATION_ERROR"],
-)  # fmt: skip
-async def test_a_question_that_the_server_has_lost(code: str) -> None:
-    """S-100: named in a warning; nothing is released without the caller."""
-    made = session([rs(R), asks(R, question("i1"))], [error("no", code)], [error("no", code)])
-    await made.run()
-    await made.resume([approve("i1")])
-    assert made.codes == ["interrupt-lost"]
-    assert "abandon_interrupts" in made.told[0].message
-    assert len(made.pending_interrupts) == 1
-    other = session([error("no", code)])
-    await other.run()
-    assert other.codes == []
-
-
-async def test_a_client_that_lost_its_list_relearns_it() -> None:
-    """S-100: with nothing pending, run() is allowed."""
-    made = session(asking(question("i1", "c1")))
-    await made.run()
-    assert [interrupt.id for interrupt in made.pending_interrupts] == ["i1"]
-
-
-async def test_a_send_is_refused_while_questions_are_open() -> None:
-    """S-37, S-30: the text is in neither transcript nor history; giving up, it works."""
-    made = session([rs(R), asks(R, question("i1"))], DONE, DONE)
-    await made.run()
-    for go in (made.send("never mind"), made.run()):
-        with pytest.raises(InterruptedThreadError):
-            await go
-    assert (texts(made.transcript), made.messages, len(made.script.inputs)) == ([], (), 1)
-    assert (await made.resume([abandon("i1")])).ok
-    assert (await made.send("next")).ok
-
-
-async def test_a_snapshot_in_the_resumed_run_shows_what_still_waits() -> None:
-    """S-102, S-101"""
-    made = session(
-        asking(question("i1", "c1")),
-        [rs(R), ms(answered("a1", "May I?", ("c1", "{}"), ("c2", "{}"))), error("down")],
-    )
-    await made.run()
-    await made.resume([approve("i1")])
-    assert calls(made.transcript)["c1"].status == "awaiting_approval"
-
-
-# -- questions of older servers ----------------------------------------------------------------------------------------
-
-
-async def test_a_legacy_question() -> None:
-    """S-106: JSON text decoded; with a structured outcome the CUSTOM events mean nothing."""
-    made = session(
-        [rs("r1"), custom("on_interrupt", '{"message": "Which one?", "n": 1}'), custom("other", 1), rf("r1")],
-    )
-    state = await made.run(under("r1"))
-    assert isinstance(state, Finished)
-    assert (state.outcome, state.ok) == ("interrupt", False)
-    [interrupt] = made.pending_interrupts
-    assert (interrupt.id, interrupt.reason, interrupt.message) == ("legacy:r1:0", "langgraph:interrupt", "Which one?")
-    assert interrupt.metadata == {"legacy": True, "value": {"message": "Which one?", "n": 1}}
-    assert made.codes == ["legacy-interrupt"]
-    plain = session([rs("r1"), custom("on_interrupt", "Go on?"), rf("r1")])
-    await plain.run(under("r1"))
-    assert plain.pending_interrupts[0].message == "Go on?"
-    other = session([rs("r1"), custom("on_interrupt", "x"), rf("r1", pending=[])])
-    assert (await other.run(under("r1"))).ok
-    assert (other.pending_interrupts, other.codes) == ((), [])
-
-
-async def test_a_legacy_answer_goes_as_a_command() -> None:
-    """S-107, S-108, S-109: merged over the caller's forwarded props, without `resume`, owed like any."""
-    made = session(
-        [rs(R), custom("on_interrupt", "Which?"), rf(R)], [error("down")], DONE, [rs(R), rf(R)],
-    )  # fmt: skip
-    await made.run()
-    props = {"k": 1, "command": {"x": 1}}
-    await made.resume([answer(made.pending_interrupts[0], "blue")], RunParams(forwarded_props=props))
-    assert len(made.owed_answers) == 1
-    with pytest.raises(ResumeError):
-        await made.resume([answer("nobody", 1)])
-    await made.run()
-    await made.run()
-    first, second, third = made.script.inputs[1:]
-    assert (first.resume, second.resume) == (None, None)
-    assert first.forwarded_props == {"k": 1, "command": {"x": 1, "resume": "blue"}}
-    assert second.forwarded_props == {"command": {"resume": "blue"}}
-    assert third.forwarded_props == {}
-    assert (made.pending_interrupts, made.owed_answers) == ((), ())
-
-
-@pytest.mark.parametrize("number", [1, 2])
-async def test_what_a_command_cannot_say(number: int) -> None:
-    """S-107: giving up, null, or several at once."""
-    made = session([rs(R), *(custom("on_interrupt", str(n)) for n in range(number)), rf(R)])
-    await made.run()
-    pending = made.pending_interrupts
-    tries: list[list[Any]] = [[abandon(i) for i in pending], [answer(i, None) for i in pending]]
-    if number == 2:
-        tries.append([answer(i, 1) for i in pending])
-    for given in tries:
-        with pytest.raises(ResumeError) as caught:
-            await made.resume(given)
-        assert caught.value.invalid
-        assert "abandon_interrupts" in str(caught.value)
-    assert len(made.script.inputs) == 1
-    made.abandon_interrupts()
-
-
-async def test_owed_answers_never_travel_on_follow_ups() -> None:
-    """S-109, S-62"""
-
-    def act() -> str:
-        return "x"
-
-    for stream, entries in (
-        ([rs(R), asks(R, question("i1"))], "resume"),
-        ([rs(R), custom("on_interrupt", "?"), rf(R)], "command"),
-    ):
-        made = session(stream, [rs(R), call("c1", name="act"), rf(R)], DONE, tools=[act])
-        await made.run()
-        await made.resume([answer(made.pending_interrupts[0], 1)])
-        resumed, follow_up = made.script.inputs[1:]
-        assert (resumed.resume is not None) == (entries == "resume")
-        assert follow_up.resume is None
-        assert follow_up.forwarded_props == {}
-
-
-async def test_legacy_questions_survive_a_dump() -> None:
-    """S-150: marked by their metadata."""
-    made = session([rs(R), custom("on_interrupt", "?"), rf(R)])
-    await made.run()
-    again = loaded(made.dump(), DONE)
-    await again.resume([answer(again.pending_interrupts[0], 1)])
-    assert again.script.inputs[0].forwarded_props == {"command": {"resume": 1}}
-
-
-# -- what the run that carried the answers says ------------------------------------------------------------------------
-
-
-async def test_a_question_asked_again_under_the_servers_own_run_id_is_open() -> None:
-    """S-81, S-93, S-97: the answer was consumed, the question is a new one, and holds its call."""
-    made = session(asking(question("i1", "c1")), [rs("own"), asks("own", question("i1", "c1"))], DONE)
-    await made.run()
-    state = await made.resume([approve("i1")])
-    assert isinstance(state, Finished)
-    assert state.outcome == "interrupt"
-    assert [interrupt.id for interrupt in made.pending_interrupts] == ["i1"]
-    assert made.owed_answers == ()
-    assert calls(made.transcript)["c1"].status == "awaiting_approval"
-    with pytest.raises(InterruptedThreadError):
-        await made.run()
-    await made.resume([approve("i1")])
-    assert made.pending_interrupts == ()
-
-
-@pytest.mark.parametrize("run_id", [R, "own"], ids=["as-asked", "its-own"])
-async def test_a_resumed_run_that_is_cancelled_leaves_its_call_failed(run_id: str) -> None:
-    """S-17, S-93, S-102: the answers are consumed, the call is released, and nobody will answer it."""
-    made = session(asking(question("i1", "c1")), [rs(run_id), rfx(run_id)])
-    await made.run()
-    await made.resume([approve("i1")])
-    assert (made.pending_interrupts, made.owed_answers, made.pending_tool_calls) == ((), (), ())
-    shown = calls(made.transcript)["c1"]
-    assert (shown.status, shown.error) == ("failed", None)

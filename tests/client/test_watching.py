@@ -10,13 +10,11 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import BaseEvent
-from tests.client.kit import Agent, roles, session, texts, under
+from tests.client.kit import Agent, R, roles, session, texts, under
 from tests.transcript.events import acd, acs, call, custom, encrypted, raw, rf, rs, said, sd, ss, tc, te, text, ts
 
 from handrail import AgentSession, Idle, Transcript, WarningRecord
 from handrail.testing import gate
-
-R = "*"
 
 
 async def test_values_are_readable_from_any_thread_at_any_time() -> None:

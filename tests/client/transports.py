@@ -10,11 +10,25 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import httpx
+from tests.agui.wires import sse
 
 from handrail import AgentRun, HttpAgent, RunScope
 
 EVENT_STREAM = {"content-type": "text/event-stream"}
 ASKED = {"threadId": "t1", "runId": "r1", "messages": [{"id": "u1", "role": "user", "content": "Hello"}]}
+STARTED: dict[str, Any] = {"type": "RUN_STARTED", "threadId": "t1", "runId": "r1"}
+FINISHED: dict[str, Any] = {"type": "RUN_FINISHED", "threadId": "t1", "runId": "r1"}
+SAID: list[dict[str, Any]] = [
+    {"type": "TEXT_MESSAGE_START", "messageId": "m1", "role": "assistant"},
+    {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m1", "delta": "Hi."},
+    {"type": "TEXT_MESSAGE_END", "messageId": "m1"},
+]
+CALLED: list[dict[str, Any]] = [
+    {"type": "TOOL_CALL_START", "toolCallId": "c1", "toolCallName": "f", "parentMessageId": "m1"},
+    {"type": "TOOL_CALL_ARGS", "toolCallId": "c1", "delta": "{}"},
+    {"type": "TOOL_CALL_END", "toolCallId": "c1"},
+]
+
 Line = bytes | Exception | Callable[[], Any]
 """A read; the connection breaking there; or what happens between two reads, awaited if it can be."""
 
@@ -89,3 +103,8 @@ async def ended(server: httpx.AsyncBaseTransport, given: Any = ASKED, **options:
 
 def types_of(run: AgentRun) -> list[str]:
     return [event.type.value for event in run.events.so_far()]
+
+
+def answering(*payloads: dict[str, Any]) -> Server:
+    """A server that answers with these events, in one read."""
+    return serve(sse(payloads))
