@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 from tests.agui.wires import Reading, read
 
 from handrail import RunScope
+from handrail.agui._fold import Fold
 
 URL = "http://agent.test"
 CONTRADICTS = {
@@ -237,3 +238,39 @@ def foreign_findings(lines: list[str]) -> list[str]:
         for found in report.diagnostics
         if found.severity in ("error", "warning") and found.rule not in CONTRADICTS
     ]
+
+
+def folded(body: bytes, given: dict[str, Any]) -> list[Any]:
+    """The messages that a client has in the end."""
+    fold = Fold(RunAgentInput.model_validate(given).messages)
+    for event in judged(body, fold.messages).events:
+        fold.apply(event)
+    return [message.model_dump(by_alias=True, exclude_none=True) for message in fold.messages]
+
+
+class Kept:
+    """What `on_finish` was told; and a wait for it."""
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[str, str]] = []
+        self._news = anyio.Event()
+
+    async def __call__(self, given: Any, outcome: Any) -> None:
+        self.ends.append((given.run_id, outcome.outcome))
+        self._news.set()
+        self._news = anyio.Event()
+
+    async def told(self, count: int = 1) -> list[tuple[str, str]]:
+        with anyio.fail_after(5):
+            while len(self.ends) < count:
+                await self._news.wait()
+        return self.ends
+
+
+async def in_order(endpoint: Endpoint, count: int) -> list[Visit]:
+    """Runs r0, r1, ... of one thread, each accepted before the next is asked for."""
+    visits: list[Visit] = []
+    for n in range(count):
+        visits.append(visit := endpoint.post(asking(run_id=f"r{n}")))
+        await visit.until(lambda visit=visit: visit.sent)
+    return visits
