@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
-from handrail import Loop
+from handrail import Loop, RetryPolicy, events
 from handrail.events import RunEvent
 from handrail.loop import LoopRun
-from handrail.testing import Collected, check_messages, check_run, collect
+from handrail.testing import Collected, ScriptedBackend, check_messages, check_run, collect, text
+
+NOW = RetryPolicy(backoff_cap=0)
+
+
+def look(q: str = "") -> str:
+    """Look something up."""
+    return f"found {q}"
+
+
+def backends(*scripts: Any) -> list[ScriptedBackend]:
+    return [ScriptedBackend(script, model=f"m{n}") for n, script in enumerate(scripts)]
+
+
+class Odd:
+    """A backend that is a plain function."""
+
+    model = "odd"
+    max_tokens = None
+
+    def __init__(self, deltas: Any) -> None:
+        self.deltas = deltas
+        self.closed = 0
+
+    @asynccontextmanager
+    async def stream(self, request: Any) -> AsyncIterator[Any]:
+        try:
+            yield self.deltas()
+        finally:
+            self.closed += 1
 
 
 def checked(got: Collected[RunEvent]) -> Collected[RunEvent]:
@@ -27,6 +57,11 @@ async def play(loop: Loop, messages: Any = "hi", **options: Any) -> Collected[Ru
         got = checked(await collect(run, 20))
         await run.drained
     return got
+
+
+async def one_turn(*calls: Any, tools: Any, **options: Any) -> Collected[Any]:
+    """A run whose model makes these calls in one turn and then answers."""
+    return await play(Loop(backends=[ScriptedBackend([list(calls), text("done")])], tools=tools, **options))
 
 
 async def event(run: LoopRun, cls: type[RunEvent], nth: int = 1) -> Any:
@@ -53,3 +88,15 @@ def roles(got: Collected[RunEvent]) -> list[str]:
 def answers(got: Collected[RunEvent]) -> Mapping[str, str]:
     """The content of each tool message, by call."""
     return {m.tool_call_id: str(m.content) for m in got.outcome.messages if m.role == "tool"}
+
+
+def results(got: Collected[Any]) -> list[tuple[Any, ...]]:
+    return [(a.backend_index, a.attempt, a.result, a.disposition) for a in got.outcome.attempts]
+
+
+def ends(got: Collected[Any]) -> list[tuple[str, str]]:
+    """How each call ended, in order: its id, and "ok", "error" or why it was given up."""
+    return [
+        (e.id, e.reason if isinstance(e, events.ToolAbandoned) else "error" if e.is_error else "ok")
+        for e in got.of((events.ToolResult, events.ToolAbandoned))
+    ]

@@ -1,53 +1,20 @@
-"""Calls that need a person: asked in process, or the run ends and asks; and the run that continues."""
+"""Calls that need a person: the run ends and asks, and the run that continues."""
 
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
 
 import pytest
 from ag_ui.core import ResumeEntry
-from ag_ui.core import Tool as ClientTool
 
-from handrail import AbortRun, Budget, Loop, Tool, assistant, events, tool, user
+from handrail import AbortRun, Budget, Loop, assistant, events, tool, user
 from handrail.agui import abandon, answer, approve, deny, edit
-from handrail.loop import LoopRun
 from handrail.messages import tool_call, tool_result
-from handrail.testing import Collected, FakeClock, ScriptedBackend, call, collect, fail, gate, text, usage
+from handrail.testing import ScriptedBackend, call, collect, fail, gate, text
 
-from .kit import answers, checked, event, play, roles
-
-
-class Shop:
-    """A tool that needs an approval, and one that does not; `done` is what was really done."""
-
-    def __init__(self, *, parallel: bool = False) -> None:
-        self.done: list[str] = []
-        self.tools = [
-            Tool(self._buy, name="buy", needs_approval=True, parallel=parallel),
-            Tool(self._look, name="look"),
-        ]
-
-    def _buy(self, item: str) -> str:
-        self.done.append(item)
-        return f"bought {item}"
-
-    def _look(self) -> str:
-        return "seen"
-
-    def loop(self, *script: Any, **options: Any) -> Loop:
-        return Loop(backends=[ScriptedBackend(script)], tools=self.tools, **options)
-
-
-def buy(item: str, id: str) -> Any:
-    return call("buy", {"item": item}, id=id)
-
-
-async def asked(shop: Shop, *calls: Any) -> Collected[Any]:
-    """A run that ended because its model made these calls."""
-    return await play(shop.loop([text("May I?"), *calls]))
-
+from .kit import answers, checked, play, roles
+from .shop import Shop, asked, buy
 
 # -- the run ends and asks -------------------------------------------------------------------------------------------
 
@@ -270,147 +237,6 @@ async def test_a_waiting_call_whose_arguments_no_longer_fit() -> None:
     assert [r.is_error for r in got.of(events.ToolResult)] == [True]
 
 
-# -- in process ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("said", "runs"),
-    [
-        (True, True),
-        (False, False),
-        (1, False),
-        ("yes", False),
-        (None, False),
-        (ResumeEntry(interrupt_id="a", status="resolved", payload={"approved": True}), True),
-        (ResumeEntry(interrupt_id="other", status="resolved", payload={"approved": True}), False),
-        (ResumeEntry(interrupt_id="a", status="cancelled"), False),
-        (approve("a"), True),
-        (deny("a", "no"), False),
-    ],
-)
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_asked_in_process(said: Any, runs: bool, is_async: bool) -> None:
-    """L-123: True, False or an entry; what is no answer is a denial: silence approves nothing."""
-    threads = []
-
-    def ask(interrupt: Any) -> Any:
-        threads.append(threading.current_thread().daemon)
-        return said
-
-    async def ask_async(interrupt: Any) -> Any:
-        threads.append(False)
-        return said
-
-    shop = Shop()
-    got = await play(shop.loop(buy("hat", "a"), text("ok"), ask=ask_async if is_async else ask))
-    assert shop.done == (["hat"] if runs else [])
-    assert threads == [not is_async]
-    (pending,) = got.of(events.AskPending)
-    (answered,) = got.of(events.AskAnswered)
-    assert pending.interrupt.id == answered.interrupt_id == "a"
-    assert answered.answer is not None
-    assert got.outcome.ok
-    assert got.outcome.interrupts == ()
-
-
-async def test_an_exception_while_asking_is_a_denial() -> None:
-    """L-123: logged, and named in the text."""
-
-    def ask(interrupt: Any) -> Any:
-        raise ValueError("no terminal")
-
-    shop = Shop()
-    got = await play(shop.loop(buy("hat", "a"), text("ok"), ask=ask))
-    assert shop.done == []
-    assert "ValueError: no terminal" in answers(got)["a"]
-    assert [log.level for log in got.of(events.Log)] == ["error"]
-    assert [e.reason for e in got.of(events.ToolAbandoned)] == ["denied"]
-
-
-async def test_questions_come_one_at_a_time_at_the_calls_turn() -> None:
-    """L-123: earlier calls have run; those of a parallel group are asked before the group starts."""
-    shop = Shop(parallel=True)
-    asked_when: list[tuple[str, list[str]]] = []
-
-    def ask(interrupt: Any) -> bool:
-        asked_when.append((interrupt.id, list(shop.done)))
-        return True
-
-    calls = [buy("x", "a"), call("look", id="b"), buy("y", "c"), buy("z", "d")]
-    got = await play(shop.loop(calls, text("ok"), ask=ask))
-    assert asked_when == [("a", []), ("c", ["x"]), ("d", ["x"])]
-    kinds = [e.kind for e in got.events if e.kind.startswith(("ask", "tool-s", "tool-r"))]
-    assert kinds == [
-        *["ask-pending", "ask-answered", "tool-started", "tool-result"],
-        *["tool-started", "tool-result"],
-        *["ask-pending", "ask-answered"] * 2,
-        *["tool-started", "tool-started", "tool-result", "tool-result"],
-    ]
-    assert sorted(shop.done) == ["x", "y", "z"]
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_a_cancel_while_asking(is_async: bool) -> None:
-    """L-124 (case 110): the result at once, stage asking; AskAnswered without an answer; a late answer is nothing."""
-    held = gate()
-
-    def ask(interrupt: Any) -> bool:
-        held.wait(10)
-        return True
-
-    async def ask_async(interrupt: Any) -> bool:
-        await held
-        return True
-
-    shop = Shop()
-    async with shop.loop([buy("hat", "a"), call("look", id="b")], ask=ask_async if is_async else ask) as loop:
-        run = loop.run("hi")
-        await held.reached
-        assert run.open_work == ("run", "ask a")
-        run.cancel()
-        got = checked(await collect(run))
-        assert run.drained.is_set == (run.open_work == ())
-        held.open()
-        await run.drained
-    assert isinstance(got.terminal, events.RunCancelled)
-    assert got.terminal.stage == "asking"
-    assert got.of(events.AskAnswered)[0].answer is None
-    assert [(e.id, e.dispatched) for e in got.of(events.ToolAbandoned)] == [("a", False), ("b", False)]
-    kinds = got.kinds()
-    assert kinds.index("ask-answered") < kinds.index("tool-abandoned")
-    assert shop.done == []
-
-
-async def test_asking_is_not_working() -> None:
-    """L-125: the tool's deadline starts when it does; asking counts as wall clock."""
-    clock = FakeClock()
-
-    def ask(interrupt: Any) -> bool:
-        clock.advance(100)
-        return True
-
-    shop = Shop()
-    got = await play(shop.loop(buy("hat", "a"), text("ok"), ask=ask, clock=clock, tool_timeout=10, budget=Budget()))
-    assert shop.done == ["hat"]
-    assert got.outcome.spent.wall_clock == 100
-
-
-async def test_waiting_calls_of_the_input_are_asked_in_process() -> None:
-    """L-133: those that have no answer."""
-    shop = Shop()
-    first = await asked(shop, buy("hat", "a"), buy("cat", "b"))
-    questions = []
-
-    def ask(interrupt: Any) -> bool:
-        questions.append(interrupt.id)
-        return True
-
-    got = await play(shop.loop(text("ok"), ask=ask), first.outcome.messages, answers=[deny("a")])
-    assert questions == ["b"]
-    assert shop.done == ["cat"]
-    assert got.outcome.ok
-
-
 async def test_a_history_is_believed() -> None:
     """L-134: a call that somebody wrote into it, and approved, is run: whoever takes histories must know."""
     shop = Shop()
@@ -432,58 +258,3 @@ async def test_abort_in_a_continuation() -> None:
     )
     assert got.outcome.error == "no shop"
     assert [e.reason for e in got.of(events.ToolAbandoned)] == ["aborted"]
-
-
-# -- client tools ----------------------------------------------------------------------------------------------------
-
-PICK = ClientTool(name="pick", description="Pick a colour", parameters={"type": "object"})
-
-
-async def test_a_call_to_a_client_tool_is_announced_and_left_open() -> None:
-    """L-135: the loop's own calls are executed; then the run ends, without another request."""
-    shop = Shop()
-    backend = ScriptedBackend([[call("pick", id="p"), call("look", id="l"), call("pick", id="q")], text("never")])
-    got = await play(Loop(backends=[backend], tools=shop.tools), tools=[PICK])
-    assert got.outcome.ok
-    assert isinstance(got.terminal, events.RunCompleted)
-    assert got.terminal.pending_calls == got.outcome.pending_calls == ("p", "q")
-    assert [c.id for c in got.of(events.ToolCall)] == ["p", "l", "q"]
-    assert [s.id for s in got.of(events.ToolStarted)] == ["l"]
-    assert len(backend.requests) == 1
-
-
-async def test_interrupts_and_client_calls_may_be_open_together() -> None:
-    """L-135, L-127."""
-    got = await play(Shop().loop([call("pick", id="p"), buy("hat", "a")]), tools=[PICK])
-    assert isinstance(got.terminal, events.RunCompleted)
-    assert got.terminal.pending_calls == ("p",)
-    assert [i.id for i in got.outcome.interrupts] == ["a"]
-    assert got.outcome.pending_calls == ("p", "a")
-
-
-async def test_the_next_run_gets_the_clients_results_in_call_order() -> None:
-    """L-136: whatever order they came in."""
-    first = await play(Shop().loop([call("pick", id="p"), call("pick", id="q")]), tools=[PICK])
-    backend = ScriptedBackend([text("ok")])
-    messages = [*first.outcome.messages, tool_result("q", "blue"), tool_result("p", "red")]
-    got = await play(Loop(backends=[backend]), messages, tools=[PICK])
-    assert [getattr(m, "tool_call_id", m.role) for m in backend.requests[0].messages] == ["user", "assistant", "p", "q"]
-    assert got.of(events.Log) == []
-
-
-async def test_a_cancelled_run_leaves_no_client_call_open() -> None:
-    """L-17, L-141: its terminal event names none, so each is answered."""
-    held = gate()
-
-    async def wait() -> str:
-        await held
-        return "never"
-
-    backend = ScriptedBackend([[call("pick", id="p"), call("wait", id="w"), usage(1, 1)]])
-    async with Loop(backends=[backend], tools=[wait]) as loop:
-        run: LoopRun = loop.run("hi", tools=[PICK])
-        await event(run, events.ToolStarted)
-        await held.reached
-        run.cancel()
-        got = checked(await collect(run))
-    assert [(e.id, e.dispatched) for e in got.of(events.ToolAbandoned)] == [("p", False), ("w", True)]

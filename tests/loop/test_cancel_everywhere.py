@@ -9,30 +9,15 @@ from typing import Any
 import pytest
 from ag_ui.core import Tool as ClientTool
 
-from handrail import AbortRun, Budget, Limits, Loop, RetryPolicy, Tool, ToolContext, Window, assistant, user
+from handrail import AbortRun, Budget, Limits, Loop, Tool, ToolContext, Window, assistant, user
 from handrail.agui import approve, deny, edit
 from handrail.loop import LoopRun
 from handrail.messages import tool_call, tool_result
-from handrail.testing import (
-    ScriptedBackend,
-    call,
-    cancel_everywhere,
-    cut,
-    fail,
-    finish,
-    gate,
-    reasoning,
-    text,
-    usage,
-)
+from handrail.testing import ScriptedBackend, call, cancel_everywhere, cut, fail, finish, gate, reasoning, text, usage
 
-NOW = RetryPolicy(backoff_cap=0)
+from .kit import NOW, look
+
 ids = itertools.count()
-
-
-def look(q: str = "") -> str:
-    """Look something up."""
-    return f"found {q}"
 
 
 async def look_async(q: str = "") -> str:

@@ -13,20 +13,7 @@ import anyio.lowlevel
 import pytest
 from ag_ui import core as agui
 
-from handrail import (
-    Budget,
-    Limits,
-    Loop,
-    RetryPolicy,
-    Tool,
-    UsageError,
-    Window,
-    assistant,
-    events,
-    system,
-    tool,
-    user,
-)
+from handrail import Budget, Limits, Loop, RetryPolicy, Tool, UsageError, Window, assistant, events, system, tool, user
 from handrail.agui import approve
 from handrail.testing import FakeClock, ScriptedBackend, call, collect, gate, stall, text
 

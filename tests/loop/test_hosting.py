@@ -19,11 +19,7 @@ from handrail import Loop, Tool, UsageError, events, user
 from handrail.loop import LoopRun
 from handrail.testing import Gate, ScriptedBackend, call, collect, gate, stall, text
 
-from .kit import checked, event, roles
-
-
-def look() -> str:
-    return "found"
+from .kit import checked, event, look, roles
 
 
 def test_the_event_loop_ends_with_the_run_unfinished() -> None:

@@ -8,17 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from handrail import Budget, Loop, RetryPolicy, Tool, Window, events, user
+from handrail import Budget, Loop, Tool, Window, events, user
 from handrail.testing import ScriptedBackend, call, collect, cut, fail, finish, gate, reasoning, stall, text, usage
 
-from .kit import checked, event, play, roles
-
-NOW = RetryPolicy(backoff_cap=0)
-
-
-def look(q: str = "") -> str:
-    """Look something up."""
-    return f"found {q}"
+from .kit import NOW, checked, event, look, play, roles
 
 
 async def test_the_order_of_a_plain_round() -> None:

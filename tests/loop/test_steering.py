@@ -12,7 +12,7 @@ from handrail import Budget, Loop, assistant, events, user
 from handrail.loop import LoopRun
 from handrail.testing import Collected, ScriptedBackend, call, collect, fail, gate, text
 
-from .kit import checked, roles
+from .kit import checked, look, roles
 
 
 async def steered(script: list[Any], *turns: str, **options: Any) -> tuple[Collected[Any], ScriptedBackend, list[bool]]:
@@ -27,10 +27,6 @@ async def steered(script: list[Any], *turns: str, **options: Any) -> tuple[Colle
         held.open()
         got = checked(await collect(run))
     return got, backend, accepted
-
-
-def look() -> str:
-    return "found"
 
 
 async def test_steers_become_user_turns_of_the_next_round() -> None:
