@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 import anyio
 import anyio.lowlevel
 
+from handrail.run import Outcome, RunDriver
+
 #: Seconds after which a test calls something stuck. Never a synchronisation: nothing waits this long when all is well.
 PATIENCE = 20.0
 
@@ -59,6 +61,39 @@ def check_order(events: Iterable[Said], run_id: str) -> None:
     assert [e.seq for e in events] == list(range(len(events)))
     assert {e.run_id for e in events} == {run_id}
     assert [e.seq for e in events if e.ends is not None] == [len(events) - 1]
+
+
+def ended(count: int, *, terminal: Said | None = None, run_id: str | None = None) -> RunDriver[Said]:
+    """A driver whose run has said `count` things and the terminal event."""
+    driver: RunDriver[Said] = RunDriver(run_id=run_id)
+    for number in range(count):
+        driver.emit(Said(f"e{number}"))
+    driver.finish(terminal or Completed("end"))
+    return driver
+
+
+def texts(events: Any) -> list[str]:
+    return [event.text for event in events]
+
+
+def finished(terminal: Any = None, **parts: Any) -> Outcome:
+    """The outcome of a run that ended with these parts."""
+    driver: RunDriver[Any] = RunDriver()
+    if terminal is None:
+        parts.setdefault("outcome", "completed")
+    assert driver.finish(terminal, **parts) is True
+    return driver.run.result.value
+
+
+async def endless(driver: RunDriver[Said]) -> None:
+    await anyio.sleep_forever()
+
+
+async def speak(driver: RunDriver[Said]) -> None:
+    driver.emit(Said("a"))
+    await turns(1)
+    driver.emit(Said("b"))
+    driver.finish(Completed("end"), final="ab")
 
 
 class Crew:

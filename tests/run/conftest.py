@@ -9,6 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 from tests.event_loops import HERE, EventLoop, chosen
+from tests.run._kit import Said
+
+from handrail.run import RunDriver
 
 
 @pytest.fixture(params=chosen(HERE))
@@ -32,3 +35,11 @@ def unraisable(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
     monkeypatch.setattr(sys, "unraisablehook", lambda args: noise.append((args.exc_value, args.object)))
     yield noise
     gc.collect()
+
+
+@pytest.fixture
+def driver() -> Iterator[RunDriver[Said]]:
+    """A driver whose run is open, and finished behind the test."""
+    driver: RunDriver[Said] = RunDriver()
+    yield driver
+    driver.finish(None, outcome="completed")

@@ -12,20 +12,20 @@ import pytest
 
 from handrail.run import RunDriver
 
-from ._kit import PATIENCE, TERMINALS, Completed, Crew, Failed, Said, check_order, elsewhere, listed, turns
-
-
-def ended(count: int, *, terminal: Said | None = None, run_id: str | None = None) -> RunDriver[Said]:
-    """A driver whose run has said `count` things and the terminal event."""
-    driver: RunDriver[Said] = RunDriver(run_id=run_id)
-    for number in range(count):
-        driver.emit(Said(f"e{number}"))
-    driver.finish(terminal or Completed("end"))
-    return driver
-
-
-def texts(events: Any) -> list[str]:
-    return [event.text for event in events]
+from ._kit import (
+    PATIENCE,
+    TERMINALS,
+    Completed,
+    Crew,
+    Failed,
+    Said,
+    check_order,
+    elsewhere,
+    ended,
+    listed,
+    texts,
+    turns,
+)
 
 
 @pytest.mark.parametrize("terminal", TERMINALS)

@@ -19,29 +19,7 @@ from handrail.errors import UsageError
 from handrail.run import Run, RunDriver, RunScope, drive
 from handrail.run._threads import start_thread
 
-from ._kit import (
-    LOADED,
-    PATIENCE,
-    Completed,
-    Crew,
-    Said,
-    elsewhere,
-    set_by_a_thread,
-    soon,
-    turns,
-)
-
-
-async def endless(driver: RunDriver[Said]) -> None:
-    await anyio.sleep_forever()
-
-
-async def speak(driver: RunDriver[Said]) -> None:
-    driver.emit(Said("a"))
-    await turns(1)
-    driver.emit(Said("b"))
-    driver.finish(Completed("end"), final="ab")
-
+from ._kit import LOADED, PATIENCE, Completed, Crew, Said, elsewhere, endless, set_by_a_thread, soon, speak, turns
 
 # --- the host's own cancellations -------------------------------------------------------------------------------
 

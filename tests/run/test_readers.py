@@ -6,7 +6,6 @@ import asyncio
 import gc
 import inspect
 import threading
-from typing import Any
 
 import anyio
 import pytest
@@ -17,20 +16,7 @@ from hypothesis import strategies as st
 from handrail.errors import UsageError
 from handrail.run import EventStream, Run, RunDriver, RunScope, drive
 
-from ._kit import PATIENCE, Completed, Crew, Said, check_order, listed, soon, turns
-
-
-def ended(count: int, *, terminal: Said | None = None, run_id: str | None = None) -> RunDriver[Said]:
-    """A driver whose run has said `count` things and the terminal event."""
-    driver: RunDriver[Said] = RunDriver(run_id=run_id)
-    for number in range(count):
-        driver.emit(Said(f"e{number}"))
-    driver.finish(terminal or Completed("end"))
-    return driver
-
-
-def texts(events: Any) -> list[str]:
-    return [event.text for event in events]
+from ._kit import PATIENCE, Completed, Crew, Said, check_order, ended, listed, soon, texts, turns
 
 
 def test_ten_readers_after_a_run_that_ended_at_once() -> None:

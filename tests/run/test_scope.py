@@ -14,11 +14,7 @@ from handrail.errors import UsageError
 from handrail.run import Run, RunDriver, RunScope, drive
 from handrail.run._threads import start_thread
 
-from ._kit import PATIENCE, Completed, Said, elsewhere, set_by_a_thread, soon, turns
-
-
-async def endless(driver: RunDriver[Said]) -> None:
-    await anyio.sleep_forever()
+from ._kit import PATIENCE, Completed, Said, elsewhere, endless, set_by_a_thread, soon, turns
 
 
 async def test_leaving_normally_waits_until_every_run_is_drained() -> None:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import signal
 import threading
-import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import pytest
 import trio
 from tests.event_loops import EventLoop, run_on
@@ -22,15 +17,7 @@ from handrail.errors import HandrailError, NotSettled, UsageError
 from handrail.run import RunDriver, Settled
 from handrail.run._settled import settle
 
-from ._kit import LOADED, PATIENCE, Completed, Crew, Said, elsewhere, soon, turns
-
-
-@pytest.fixture
-def driver() -> Iterator[RunDriver[Said]]:
-    """A driver whose run is open, and finished behind the test."""
-    driver: RunDriver[Said] = RunDriver()
-    yield driver
-    driver.finish(None, outcome="completed")
+from ._kit import PATIENCE, Crew, Said, elsewhere, soon, turns
 
 
 def test_set_once_and_the_first_value_stands(driver: RunDriver[Said]) -> None:
@@ -284,182 +271,6 @@ def test_awaiting_a_set_value_delivers_a_cancelled_task(driver: RunDriver[Said])
     asyncio.run(main())
 
 
-def test_wait_runs_out_after_its_timeout(driver: RunDriver[Said]) -> None:
-    """R-15: not earlier, and not much later; the run is left alone."""
-    before = time.monotonic()
-    with pytest.raises(TimeoutError):
-        driver.run.result.wait(0.05)
-    assert 0.045 <= time.monotonic() - before < 0.05 * 20
-    with pytest.raises(TimeoutError):
-        driver.run.result.wait(timeout=0.001)
-    assert driver.run.status == "running"
-
-
-def test_wait_with_no_time_only_looks(driver: RunDriver[Said]) -> None:
-    """R-15"""
-    before = time.monotonic()
-    with pytest.raises(TimeoutError):
-        driver.run.result.wait(0)
-    assert time.monotonic() - before < 0.01 * LOADED
-    driver.finish(None, outcome="completed")
-    assert driver.run.result.wait(0) is driver.run.result.value
-    assert driver.run.result.wait() is driver.run.result.value
-
-
-def test_keyboard_interrupt_ends_the_wait_and_nothing_else(driver: RunDriver[Said]) -> None:
-    """R-15: a signal that raises, in the middle of a wait without a timeout."""
-
-    def interrupt(_signum: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    with alarm(interrupt), pytest.raises(KeyboardInterrupt):
-        driver.run.result.wait()
-    assert driver.run.status == "running"
-    assert not driver.run.is_cancelled
-    assert driver.emit(Said())
-    driver.finish(None, outcome="completed")
-    assert driver.run.result.wait(PATIENCE).outcome == "completed"
-
-
-@contextmanager
-def alarm(handler: Callable[[int, Any], object], after: float = 0.05) -> Iterator[None]:
-    """One signal, that much later, in the main thread."""
-    before = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, after)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-@pytest.mark.parametrize("which", ["result", "cancellation", "drained"])
-async def test_wait_on_the_home_thread_is_refused_at_once(which: str) -> None:
-    """R-16: it would block the event loop that must set the value; the sentence names `await`."""
-    driver: RunDriver[Said] = RunDriver()
-    settled: Settled[Any] = getattr(driver.run, which)
-    with pytest.raises(UsageError, match="await") as caught:
-        settled.wait()
-    assert isinstance(caught.value, RuntimeError)
-    with pytest.raises(UsageError, match="await"):
-        settled.wait(0.5)
-    assert driver.run.status == "running"
-    driver.run.cancel()
-    driver.finish(None, outcome="cancelled")
-    assert settled.wait() is settled.value
-    assert settled.wait(0) is settled.value
-
-
-def test_wait_on_the_home_thread_after_its_loop_has_ended_blocks() -> None:
-    """R-16: no loop runs there any more, so nothing can deadlock; nor is the next loop there the home."""
-
-    async def make() -> RunDriver[Said]:
-        return RunDriver()
-
-    driver = asyncio.run(make())
-
-    async def look() -> None:
-        with pytest.raises(TimeoutError):
-            driver.run.result.wait(0.01)
-
-    asyncio.run(look())
-    with pytest.raises(TimeoutError):
-        driver.run.result.wait(0.01)
-    crew = Crew()
-    crew.start(lambda: driver.finish(None, outcome="completed"))
-    assert driver.run.result.wait(PATIENCE).outcome == "completed"
-    crew.join()
-
-
-@pytest.mark.parametrize("run_loop", [asyncio.run, trio.run], ids=["asyncio", "trio"])
-def test_wait_under_another_loop_blocks_that_thread_as_asked(
-    driver: RunDriver[Said], run_loop: Callable[..., Any]
-) -> None:
-    """R-16: the run's home is no loop or another one."""
-
-    async def main() -> str:
-        with pytest.raises(TimeoutError):
-            driver.run.result.wait(0.01)
-        crew = Crew()
-        crew.start(lambda: driver.finish(None, outcome="completed", final="there"))
-        return driver.run.result.wait(PATIENCE).final
-
-    assert (run_loop(main()) if run_loop is asyncio.run else run_loop(main)) == "there"
-
-
-async def test_wait_from_a_thread_beside_the_home_loop_is_fine() -> None:
-    """R-16, R-11: only the home thread is refused."""
-    driver: RunDriver[Said] = RunDriver()
-    crew = Crew()
-    started = threading.Event()
-
-    def waiting() -> str:
-        started.set()
-        return driver.run.result.wait(PATIENCE).outcome
-
-    crew.start(waiting)
-    started.wait(PATIENCE)
-    await turns()
-    driver.finish(None, outcome="failed")
-    assert crew.join() == ["failed"]
-
-
-def test_a_waiter_of_a_closed_loop_is_skipped(driver: RunDriver[Said]) -> None:
-    """R-17: whoever sets the value sees no error, and the waiters of living loops get it."""
-    result = driver.run.result
-    loop = asyncio.new_event_loop()
-
-    async def wait() -> object:
-        return await result
-
-    async def begin() -> asyncio.Task[object]:
-        task = asyncio.create_task(wait())
-        await asyncio.sleep(0)
-        return task
-
-    lost = loop.run_until_complete(begin())
-    lost._log_destroy_pending = False  # type: ignore[attr-defined]  # what we leave behind on purpose
-    loop.close()
-
-    ready = threading.Event()
-
-    async def living() -> object:
-        task = asyncio.create_task(wait())
-        await asyncio.sleep(0)
-        ready.set()
-        return await asyncio.wait_for(task, PATIENCE)
-
-    crew = Crew()
-    crew.start(asyncio.run, living())
-    assert ready.wait(PATIENCE)
-    assert driver.finish(None, outcome="completed") is True
-    assert crew.join() == [result.value]
-    assert not lost.done()
-    assert driver.run.drained.is_set
-
-
-def test_a_reader_of_a_closed_loop_is_skipped(driver: RunDriver[Said]) -> None:
-    """R-17, R-50: the same for somebody who waits for events."""
-    loop = asyncio.new_event_loop()
-
-    async def read() -> None:
-        async for _ in driver.run.events:
-            pass
-
-    async def begin() -> asyncio.Task[None]:
-        task = asyncio.create_task(read())
-        await asyncio.sleep(0)
-        return task
-
-    lost = loop.run_until_complete(begin())
-    lost._log_destroy_pending = False  # type: ignore[attr-defined]
-    loop.close()
-    assert driver.emit(Said("one")) is True
-    assert driver.run.cancel() is None
-    assert driver.finish(Completed()) is True
-    assert [event.seq for event in driver.run.events] == [0, 1]
-
-
 def test_a_waiter_that_leaves_while_it_is_being_woken(anyio_backend: EventLoop) -> None:
     """R-12, R-13: the thread's wake is under way when the waiter is cancelled; the loop hears of no error."""
     handled: list[object] = []
@@ -506,29 +317,6 @@ def test_a_value_set_from_a_thread_wakes_a_sleeping_loop(anyio_backend: EventLoo
     assert waiting.wait(PATIENCE)
     elsewhere(settle, settled, "awake")
     assert crew.join() == ["awake"]
-
-
-def test_an_interrupt_that_came_just_before_the_thread_was_blocked_is_heard() -> None:
-    """R-15: it interrupts no system call of the main thread; here another thread takes it, to the same effect."""
-    settled: Settled[str] = Settled()
-    heard = threading.Event()
-
-    def interrupt() -> None:
-        while not settled._waiters.wakers:
-            time.sleep(0.001)
-        os.kill(os.getpid(), signal.SIGINT)
-        heard.wait(PATIENCE)
-        settle(settled, "in the end")
-
-    threading.Thread(target=interrupt, daemon=True).start()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            settled.wait()
-        assert not settled.is_set
-    finally:
-        heard.set()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 async def test_settled_stands_where_an_awaitable_is_asked_for(driver: RunDriver[Said]) -> None:
