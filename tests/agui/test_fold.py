@@ -560,6 +560,7 @@ def test_result_id_taken() -> None:
     assert "that of a message of role user" in folded.told[0].message
     two = Folded(rs(), call("c1"), call("c2"), cr("c1", "t1"), cr("c2", "t1"))
     assert two.ids == ["c1", "t1", "c2", "t1#2"]
+    assert two.codes == ["message-id-reused"]
 
 
 # -- snapshots of messages -------------------------------------------------------------------------------------------

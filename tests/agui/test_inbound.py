@@ -166,6 +166,15 @@ def test_an_error_of_the_agent_has_its_code_and_sometimes_a_reason() -> None:
     assert told(errored(code=None)).verdict.code is None
 
 
+@pytest.mark.parametrize("code", ["context-exhausted", "budget-exhausted", "completion-truncated", "run-failed", None])
+def test_the_reasons_of_our_own_runs_are_read_from_their_codes(code: str | None) -> None:
+    """P-91: three codes are reasons; every other is a code and no more."""
+    verdict = told(started(), errored("no", code)).verdict
+    assert verdict.code == code
+    assert verdict.reason == (code if code != "run-failed" else None)
+    assert told(started(), finished()).verdict.reason is None
+
+
 def test_a_late_error_stands_beside_the_verdict() -> None:
     """P-46, P-45: delivered as an event, kept, and no warning of the pipeline's own; nothing follows it."""
     reading = told(started(), finished(), errored("late", "Y"))

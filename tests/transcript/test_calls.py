@@ -230,6 +230,9 @@ def test_a_snapshot_may_bring_the_result_of_a_denied_call() -> None:
     reduced(rs("r2"), ms(answered("c1", None, ("c1", "{}")), result("t1", "c1", "refused")), start=reducer)
     part = calls(reducer.transcript)["c1"]
     assert (part.status, part.result, part.error) == ("denied", "refused", "Denied by the user")
+    shown = reducer.transcript
+    again = ms(answered("c1", None, ("c1", "{}")), result("t1", "c1", "refused"))
+    assert reducer.accept(again) is shown
 
 
 def test_a_result_of_a_later_run_reaches_the_call() -> None:

@@ -310,6 +310,7 @@ def test_activities_live_in_their_place_across_runs() -> None:
     """S-129: known ids are replaced in place unless `replace` is false; a patch takes its type."""
     reducer = TranscriptReducer()
     reduced(rs(), acs("x", {"n": 1}), text("m1", "a"), rf(), rs("r2"), start=reducer)
+    assert reducer.transcript.messages[0].parts == (ActivityPart("activity:x", "x", "PLAN", {"n": 1}),)
     reduced(acs("x", {"n": 2}, "LIST"), acs("x", {"n": 9}, replace=False), start=reducer)
     assert reducer.transcript.messages[0].parts == (ActivityPart("activity:x", "x", "LIST", {"n": 2}),)
     held = reducer.transcript
