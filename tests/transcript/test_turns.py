@@ -255,6 +255,25 @@ def test_text_that_a_snapshot_restored_streams_again() -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "restored", "again"),
+    [
+        (text("a1", "x"), answered("a1", "Hello"), text("a1", "Hello")),
+        (thought("a1", "x"), reasoned("a1", "Hello"), thought("a1", "Hello")),
+    ],
+    ids=["text", "reasoning"],
+)
+def test_other_words_that_a_snapshot_gave_to_a_known_message_stream_again(
+    first: list[BaseEvent], restored: Message, again: list[BaseEvent]
+) -> None:
+    """S-127: they are of the run that the snapshot came in, whoever said the words before."""
+    warnings: list[WarningRecord] = []
+    reducer = TranscriptReducer(on_warning=warnings.append)
+    transcript = reduced(rs(), first, rf(), rs("r2"), ms(restored), again, rf("r2"), start=reducer)
+    assert [[part.text for part in message.parts] for message in transcript.messages] == [["HelloHello"]]  # type: ignore[union-attr]
+    assert [warning.code for warning in warnings] == ["message-restated"]
+
+
+@pytest.mark.parametrize(
     ("restored", "again"),
     [(answered("a1", "Hello"), text("a1", "Bye")), (reasoned("a1", "Hello"), thought("a1", "Bye"))],
     ids=["text", "reasoning"],

@@ -151,7 +151,6 @@ class Calls:
             part = self._page.add(
                 at, ToolCallPart(f"tool:{call_id}", owner, call_id, "", arguments_complete=True, status="complete")
             )
-            self._started.add(call_id)
         denial = self._denied.get(call_id)
         was_denied = part.status == "denied" or denial is not None
         told = changed(part, result=result_of(event.content), error=denial if error is None else error, local=local)
