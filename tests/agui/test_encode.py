@@ -30,6 +30,8 @@ from tests.agui.test_conformance import NAMES, fixture
 from tests.agui.wires import read, sse, whole
 
 from handrail.agui._encode import encode, encode_next
+from handrail.agui._shape_table import EVENT_SHAPES
+from handrail.agui._shapes import Choice, Constant, Field, Record, Text, TextOrMany
 
 DELTAS: list[Any] = [
     lambda name, text: TextMessageContentEvent(message_id=name, delta=text),
@@ -37,6 +39,30 @@ DELTAS: list[Any] = [
     lambda name, text: ToolCallArgsEvent(tool_call_id=name, delta=text),
 ]
 TEXTS = st.text(st.sampled_from('a"\\/\r\n\t\x00\x0b\x0c\x1c\x7f\u0085\u2028\u2029\ud83d\ude00é漢😀'), max_size=12)
+
+
+_OTHERS: dict[str, Any] = {
+    "timestamp": 0,
+    "rawEvent": {"a": None},
+    "metadata": {"a": [1.5]},
+    "result": {"b": False},
+    "outcome": {"type": "success"},
+    "usage": [{"provider": "p", "model": "m"}],
+    "input": {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": [], "state": {}},
+}
+
+
+def _sample(slot: Field) -> Any:
+    """A text that may stand there; None where there stands something else."""
+    match slot.shape:
+        case Text() | TextOrMany():
+            return 'é"\n\\'
+        case Choice(values):
+            return min(values)
+        case Constant(_, value):
+            return value
+        case _:
+            return None
 
 
 def said(event: Event) -> Any:
@@ -124,6 +150,27 @@ def test_a_frame() -> None:
 def test_other_events(event: Event, expected: dict[str, Any]) -> None:
     """P-83: keys by alias, absent fields left out, null kept where it is data."""
     assert said(event) == {"type": event.type.value, **expected}
+
+
+_TEXTS = [
+    # Events whose required fields are texts, without any other field and with each of those.
+    (record, more)
+    for record in EVENT_SHAPES.values()
+    if all(_sample(slot) for slot in record.fields.values() if slot.required)
+    for more in ["", *(key for key, slot in record.fields.items() if not slot.required)]
+]
+
+
+@pytest.mark.parametrize(("record", "more"), _TEXTS)
+def test_every_field_of_an_event_of_texts(record: Record, more: str) -> None:
+    """P-83: written from the table or the general way, it is what the model says of itself, in the same order."""
+    given = {key: _sample(slot) for key, slot in record.fields.items() if slot.required}
+    if more:
+        given[more] = _sample(record.fields[more]) or _OTHERS[more]
+    event: Any = record.model.model_validate(given)
+    expected = event.model_dump(mode="json", by_alias=True)
+    assert expected.keys() == given.keys()
+    assert list(said(event).items()) == list(expected.items())
 
 
 def test_what_is_no_json() -> None:

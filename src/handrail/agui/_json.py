@@ -68,7 +68,7 @@ def encode_text(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
 def encode_json(value: Any) -> bytes:
