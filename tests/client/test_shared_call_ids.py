@@ -72,3 +72,46 @@ async def test_a_later_run_uses_the_id_of_a_call_that_failed() -> None:
         "two",
     ]
     assert answers(made.script.inputs[2])["c"].content == "two"
+
+
+async def test_a_result_made_here_is_not_given_to_another_call() -> None:
+    """S-140, S-133: a snapshot has the result and, later, another call under its id, which is executed for itself."""
+    seen: list[int] = []
+
+    def look(n: int) -> str:
+        seen.append(n)
+        return f"saw {n}"
+
+    for kept in ("t1", None):  # under its own id, or under one of the server's
+        seen.clear()
+        made = session(
+            [rs("r1"), call("c", '{"n": 1}', parent="a"), rf("r1")],
+            [text("m1", "one")],
+            tools=[look],
+        )
+        await made.send("?", under("r1"))
+        [answer] = [message for message in made.messages if message.role == "tool"]
+        told = answer if kept is None else result(kept, "c", answer.content)
+        made.script.push([rs("r2"), ms(FIRST, told, said("u2", "?"), SECOND), rf("r2")])
+        made.script.push([text("m2", "two")])
+        await made.send("?", under("r2"))
+        assert seen == [1, 2]
+        assert results(made.script.inputs[-1].messages) == ["saw 1", "saw 2"]
+        assert violations(made.script.inputs[-1].messages) == []
+
+
+async def test_of_two_open_calls_the_latest_is_executed() -> None:
+    """S-56, S-57, S-63: the other one, which nobody will answer, gets the answer of the session."""
+    seen: list[int] = []
+
+    def look(n: int) -> str:
+        seen.append(n)
+        return f"saw {n}"
+
+    made = session([rs("r1"), ms(*BOTH_OPEN), rf("r1")], [text("m", "done")], tools=[look])
+    await made.run(under("r1"))
+    assert seen == [2]
+    assert results(made.script.inputs[1].messages) == [
+        "Not executed: the run ended before this call was answered",
+        "saw 2",
+    ]

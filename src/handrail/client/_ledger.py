@@ -92,14 +92,14 @@ class Ledger:
 
     @property
     def unanswered(self) -> tuple[ToolCall, ...]:
-        """The complete calls that wait for an answer and nothing else, in order.
+        """The complete calls that wait for an answer and nothing else, in order; of two with one id the latest.
 
         Those that a question holds, that the user refused, or whose run did not succeed are not among them.
         """
         barred = self.questions.held | self.questions.refused.keys()
         with self.lock:
-            waiting = (call for call in self.fold.unanswered if self.screen.waits(call.id))
-            return tuple(call for call in waiting if call.id not in barred)
+            waiting = {call.id: call for call in self.fold.unanswered if self.screen.waits(call.id)}
+            return tuple(call for call in waiting.values() if call.id not in barred)
 
     def run_id_of(self, call_id: str) -> str:
         """The run id of the request that led to a call; where that is not known any more, the last that was used."""
@@ -169,13 +169,19 @@ class Ledger:
         They are kept where it goes, too: it may come back, and nothing is executed twice.
         """
         unanswered = {call.id for call in self.fold.unanswered}
-        known = unanswered | {m.tool_call_id for m in self.fold.messages if isinstance(m, ToolMessage)}
-        for call_id, message in tuple(self._made_here.items()):
+        results: dict[str, list[ToolMessage]] = {}
+        for message in self.fold.messages:
+            if isinstance(message, ToolMessage):
+                results.setdefault(message.tool_call_id, []).append(message)
+        for call_id, made in tuple(self._made_here.items()):
+            told = results.get(call_id, ())
+            if any(made.id == message.id or made.content == message.content for message in told):
+                continue  # what is unanswered is another call under its id, if anything is
             if call_id in unanswered:
-                self.fold.add(message)
-                self.screen.answer(message, denied=call_id in self.questions.refused)
-            elif call_id not in known and self.unsent.pop(call_id, None) is not None:
-                words = f"the snapshot leaves out call {call_id}; its result {message.id} has nowhere to go"
+                self.fold.add(made)
+                self.screen.answer(made, denied=call_id in self.questions.refused)
+            elif not told and self.unsent.pop(call_id, None) is not None:
+                words = f"the snapshot leaves out call {call_id}; its result {made.id} has nowhere to go"
                 self.note(WarningRecord("result-without-call", words))
 
     def _forget_namesake(self, call_id: str) -> None:
