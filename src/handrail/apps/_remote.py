@@ -53,6 +53,7 @@ def remote_agent(url: str, *, headers: Mapping[str, str] | None = None, **option
     except ImportError as missing:
         raise UsageError(f"{missing}.") from missing
     try:
+        HttpAgent(url)  # beside a client that was given it does not ask for a whole address
         return HttpAgent(url, headers=headers, **options)
     except Exception as refusal:  # httpx has its own class for a URL that it cannot read
         raise UsageError(f"{url!r} is no URL of an agent: {refusal}") from refusal
