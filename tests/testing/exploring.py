@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from tests.agui.effort import FACTOR
 
-from handrail.testing import Explored, InterleavingError, explore
+from handrail.testing import Explored, InterleavingError, explore, replay
 
 Explorer = Callable[..., Explored]
+Players = list[Callable[[], object]]
+Scenario = Callable[[], Iterator[Players]]
 
 
 @pytest.fixture
@@ -33,3 +35,13 @@ def fault_in(scenario: Any, **options: Any) -> InterleavingError:
     with pytest.raises(InterleavingError) as caught:
         explore(scenario, limit=3_000, **options)
     return caught.value
+
+
+def found(bug: str, scenario: Scenario, told: str, lines_of: list[str]) -> str:
+    """How a planted bug is found: with it an interleaving fails, and fails again when it is replayed."""
+    fault = fault_in(scenario, lines_of=lines_of)
+    assert told in str(fault)
+    with pytest.raises(InterleavingError) as again:
+        replay(scenario, fault.schedule, lines_of=lines_of)
+    assert told in str(again.value)
+    return f"{bug}: found after {fault.tried} interleavings, at {fault.schedule!r}"
