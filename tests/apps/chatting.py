@@ -23,6 +23,13 @@ SCREENS = Path(__file__).parent / "screens"
 ANY = "*"
 """As the thread and run of an event: those of the request."""
 
+APPROVAL: dict[str, Any] = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean"}, "editedArgs": {"type": "object"}, "reason": {"type": "string"}},
+    "required": ["approved"],
+}
+"""What the answer to a question may be, where the question is about a call."""
+
 
 class Agent(ScriptedAgent):
     """A scripted agent whose runs have the ids they were asked for."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.apps.chatting import Agent, calls, chat, finished, says, screen, shows, started, until, write
+from tests.apps.chatting import APPROVAL, Agent, calls, chat, finished, says, screen, shows, started, until, write
 
 from handrail.apps.chat._app import ChatApp
 from handrail.apps.chat._composer import Composer
@@ -20,11 +20,6 @@ from handrail.tools import tool
 
 SMALL, LARGE = (80, 24), (200, 50)
 USAGE = [{"inputTokens": 61, "outputTokens": 24}]
-APPROVAL = {
-    "type": "object",
-    "properties": {"approved": {"type": "boolean"}, "editedArgs": {"type": "object"}, "reason": {"type": "string"}},
-    "required": ["approved"],
-}
 
 
 @pytest.fixture

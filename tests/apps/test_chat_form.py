@@ -9,6 +9,7 @@ import pytest
 from ag_ui.core import Interrupt
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.apps.chatting import APPROVAL
 
 from handrail.agui._interrupts import entries_for
 from handrail.apps.chat._commands import COMMANDS, command_in, help_text
@@ -16,11 +17,6 @@ from handrail.apps.chat._form import Choice, arguments_of, choices, decided, fie
 from handrail.errors import ResumeError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-APPROVAL: dict[str, Any] = {
-    "type": "object",
-    "properties": {"approved": {"type": "boolean"}, "editedArgs": {"type": "object"}, "reason": {"type": "string"}},
-    "required": ["approved"],
-}
 FORM: dict[str, Any] = {
     "type": "object",
     "properties": {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.apps.http_servers import served
 from typer.testing import CliRunner
 
 from handrail.apps._remote import concealed, headers_of, remote_agent, shown_url
@@ -48,12 +48,8 @@ class Agent(BaseHTTPRequestHandler):
 @pytest.fixture
 def root() -> Iterator[str]:
     Agent.sent = []
-    with ThreadingHTTPServer(("127.0.0.1", 0), Agent) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with served(Agent) as url:
+        yield url
 
 
 COMMANDS: dict[str, Callable[[str, Path], list[str]]] = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import httpx
 import pytest
 from tests.apps.chatting import ANY, Lines, calls, finished, says, shows, started
+from tests.apps.http_servers import served
 from typer.testing import CliRunner
 
 from handrail import AgentSession, approve
@@ -154,12 +154,8 @@ class Agent(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Agent) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with served(Agent) as url:
+        yield url
 
 
 def test_record_and_replay_as_typed(url: str, tmp_path: Path) -> None:
