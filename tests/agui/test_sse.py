@@ -108,6 +108,42 @@ def test_fields_of_a_block(body: bytes, payloads: list[bytes]) -> None:
     assert framed_in_every_cut(body) == payloads
 
 
+@pytest.mark.parametrize(
+    "before", [b"", b"\xef\xbb\xbf", b"x", b"data: a\n", b"data: a\r", b"id: 1\n", b":\n", b"data", b"\r"]
+)
+@pytest.mark.parametrize(
+    "read",
+    [
+        b"data: b\n\n",
+        b"data: \n\n",
+        b"data: b\rc\n\n",
+        b"data: b\n\n\n",
+        b"data: b\n",
+        b"data: b\nc",
+        b"data: " + b"b" * LIMIT,
+    ],
+)
+def test_a_read_that_looks_like_one_block(before: bytes, read: bytes) -> None:
+    """P-13: what was read before and what is in it decide what it is, as in any other cut."""
+    reads = [b"data: first\n\n", before, read, b"\n\n"]
+    try:
+        expected = framed([b"".join(reads)])
+    except RemoteDecodeError:
+        with pytest.raises(RemoteDecodeError, match="limit"):
+            framed(reads)
+    else:
+        assert framed(reads) == expected
+    assert framed([before, b"data: b\n\n"]) == framed([before + b"data: b\n\n"])
+
+
+def test_a_block_may_have_as_many_bytes_as_the_limit() -> None:
+    """P-14: also when it comes as one read."""
+    block = b"data: " + b"a" * (LIMIT - 6)
+    assert framed([b"\n", block + b"\n\n"]) == [block[6:]]
+    with pytest.raises(RemoteDecodeError, match="limit"):
+        framed([b"\n", block + b"a\n\n"])
+
+
 FRAGMENTS = st.lists(
     st.sampled_from(
         [

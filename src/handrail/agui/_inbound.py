@@ -37,7 +37,7 @@ _LIFE_OF_A_RUN = frozenset[type]({RunStartedEvent, RunFinishedEvent, RunErrorEve
 class Framing(Protocol):
     """How a body holds its payloads; the event stream is one way (`EventStreamFraming`), another binding another."""
 
-    def feed(self, read: bytes, /) -> Iterator[bytes]:
+    def feed(self, read: bytes, /) -> Iterable[bytes]:
         """The payloads that this read completes."""
         ...
 

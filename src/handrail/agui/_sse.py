@@ -4,7 +4,8 @@ What is taken, and how:
 
 - CR, LF and CRLF end a line, mixed and cut as may be; no other separator does. Everything below sees LF only.
 - Each byte is looked at a constant number of times: a read without the end of a line is put aside, and a read with one
-  is split at its empty lines. A block of one `data:` line, which is what everybody sends, costs one step.
+  is split at its empty lines. A block of one `data:` line, which is what everybody sends, costs one step; a read that
+  is such a block and no more, which is what a stream that is written as it is made comes in, is not split at all.
 - Of a block only the values of its `data` lines are kept; comments and other fields go as soon as they are complete.
 - The limit counts the bytes of the block at hand, its unfinished line included and the ends of lines not. A finished
   comment is not counted, so that comments may keep a connection alive for ever. Where a body is cut makes no
@@ -13,7 +14,7 @@ What is taken, and how:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from handrail.agui._json import excerpt
 from handrail.errors import RemoteDecodeError
@@ -41,8 +42,15 @@ class EventStreamFraming:
         self._held = 0
         """The bytes of the finished lines of the block at hand."""
 
-    def feed(self, read: bytes) -> Iterator[bytes]:
+    def feed(self, read: bytes) -> Iterable[bytes]:
         """The data of each block that ends in this read; to be taken to the end before the next read is fed."""
+        end = len(read) - 2
+        is_one_block = read.startswith(b"data: ") and read.find(b"\n") == end and read.endswith(b"\n")
+        if is_one_block and b"\r" not in read and end <= self._limit and self._is_between_blocks():
+            return (read[6:end],) if end > 6 else ()
+        return self._split(read)
+
+    def _split(self, read: bytes) -> Iterator[bytes]:
         if self._start is not None:
             read = self._without_mark(read)
         if self._ends_in_cr or b"\r" in read:
@@ -75,6 +83,10 @@ class EventStreamFraming:
             self._hold(rest[:-1])
         if self._line:
             self._count(self._line)
+
+    def _is_between_blocks(self) -> bool:
+        """Whether nothing that was read before has a say in what comes next."""
+        return not (self._held or self._line or self._ends_in_cr) and self._start is None
 
     def end(self) -> bytes | None:
         """The data of the block that the end of the body cut off, or None."""
