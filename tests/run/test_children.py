@@ -17,7 +17,7 @@ from ._kit import PATIENCE, Completed, Said, elsewhere, soon, turns
 
 
 def child(group: Children, work: Any, told: list[str], section: AbstractContextManager[object] | None = None) -> Any:
-    return Child(group, work, name="work", section=section or nullcontext(), on_end=lambda: told.append("ended"))
+    return Child(group, work, name="work", section=section or nullcontext(), on_end=lambda _: told.append("ended"))
 
 
 async def five() -> int:

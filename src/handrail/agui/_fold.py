@@ -83,34 +83,17 @@ class Fold:
     def __init__(
         self, messages: Iterable[Message] = (), state: Any = None, *, warn: WarningSink = lambda record: None
     ) -> None:
-        self._warn_to = warn
+
+        def tell(code: str, message: str, path: str | None = None) -> None:
+            warn(WarningRecord(code, message, path))
+
+        self._warn = tell
         self._thread = Thread(messages)
-        self._calls = ToolCalls(self._thread, self._warn)
+        self._calls = ToolCalls(self._thread, tell)
         self._state = Document({} if state is None else state)
         self._texts: _Streams = {}
         self._thoughts: _Streams = {}
         self._read: tuple[Message, ...] | None = None
-        self._rules: dict[type, Callable[[Any], None]] = {
-            RunStartedEvent: self._run_started,
-            RunFinishedEvent: self._run_finished,
-            RunErrorEvent: self._run_error,
-            TextMessageStartEvent: self._text_start,
-            TextMessageContentEvent: self._text_content,
-            TextMessageEndEvent: self._text_end,
-            ReasoningMessageStartEvent: self._reasoning_start,
-            ReasoningMessageContentEvent: self._reasoning_content,
-            ReasoningMessageEndEvent: self._reasoning_end,
-            ReasoningEncryptedValueEvent: self._encrypted_value,
-            ToolCallStartEvent: self._calls.start,
-            ToolCallArgsEvent: self._calls.args,
-            ToolCallEndEvent: self._calls.end,
-            ToolCallResultEvent: self._calls.result,
-            MessagesSnapshotEvent: self._messages_snapshot,
-            ActivitySnapshotEvent: self._activity_snapshot,
-            ActivityDeltaEvent: self._activity_delta,
-            StateSnapshotEvent: self._state_snapshot,
-            StateDeltaEvent: self._state_delta,
-        }
 
     # -- what it holds -----------------------------------------------------------------------------------------------
 
@@ -174,13 +157,13 @@ class Fold:
 
     def apply(self, event: Event) -> None:
         """Takes the next event in; when it returns, the event has been applied in full."""
-        rule = self._rules.get(type(event))
-        if rule is not None:
+        kind = type(event)
+        if (rule := _RULES.get(kind)) is not None:
             self._read = None
-            rule(event)
-
-    def _warn(self, code: str, message: str, path: str | None = None) -> None:
-        self._warn_to(WarningRecord(code, message, path))
+            rule(self, event)
+        elif (of_calls := _RULES_OF_CALLS.get(kind)) is not None:
+            self._read = None
+            of_calls(self._calls, event)
 
     def _run_started(self, event: RunStartedEvent) -> None:
         for message in event.input.messages if event.input is not None else ():
@@ -337,3 +320,29 @@ class Fold:
             self._state.patch(event.delta)
         except PatchError as error:
             self._warn("state-delta", f"Failed to apply state patch: {error}", f"/delta/{error.index}")
+
+
+_RULES: dict[type, Callable[[Fold, Any], None]] = {
+    # The class's own table.
+    RunStartedEvent: Fold._run_started,  # pyright: ignore[reportPrivateUsage]
+    RunFinishedEvent: Fold._run_finished,  # pyright: ignore[reportPrivateUsage]
+    RunErrorEvent: Fold._run_error,  # pyright: ignore[reportPrivateUsage]
+    TextMessageStartEvent: Fold._text_start,  # pyright: ignore[reportPrivateUsage]
+    TextMessageContentEvent: Fold._text_content,  # pyright: ignore[reportPrivateUsage]
+    TextMessageEndEvent: Fold._text_end,  # pyright: ignore[reportPrivateUsage]
+    ReasoningMessageStartEvent: Fold._reasoning_start,  # pyright: ignore[reportPrivateUsage]
+    ReasoningMessageContentEvent: Fold._reasoning_content,  # pyright: ignore[reportPrivateUsage]
+    ReasoningMessageEndEvent: Fold._reasoning_end,  # pyright: ignore[reportPrivateUsage]
+    ReasoningEncryptedValueEvent: Fold._encrypted_value,  # pyright: ignore[reportPrivateUsage]
+    MessagesSnapshotEvent: Fold._messages_snapshot,  # pyright: ignore[reportPrivateUsage]
+    ActivitySnapshotEvent: Fold._activity_snapshot,  # pyright: ignore[reportPrivateUsage]
+    ActivityDeltaEvent: Fold._activity_delta,  # pyright: ignore[reportPrivateUsage]
+    StateSnapshotEvent: Fold._state_snapshot,  # pyright: ignore[reportPrivateUsage]
+    StateDeltaEvent: Fold._state_delta,  # pyright: ignore[reportPrivateUsage]
+}
+_RULES_OF_CALLS: dict[type, Callable[[ToolCalls, Any], None]] = {
+    ToolCallStartEvent: ToolCalls.start,
+    ToolCallArgsEvent: ToolCalls.args,
+    ToolCallEndEvent: ToolCalls.end,
+    ToolCallResultEvent: ToolCalls.result,
+}

@@ -19,7 +19,7 @@ from handrail.run._child import Child
 from handrail.run._hosting import host
 from handrail.run._loops import cancelled_class, children
 from handrail.run._settled import settle, when_set
-from handrail.run._threads import start_thread_in
+from handrail.run._threads import Ended, start_thread_in
 from handrail.run._waiters import Waiters
 from handrail.tools import awaited, dropped
 
@@ -89,7 +89,10 @@ class Workshop:
         return (await start_thread_in(self._driver.work(TOOL + name), fn)).unwrap()
 
     def _child(self, work: Callable[[], Awaitable[T]], name: str, section: AbstractContextManager[object]) -> Child[T]:
-        return Child(self._children, work, name=name, section=section, on_end=self.news.wake_all)
+        return Child(self._children, work, name=name, section=section, on_end=self._ring)
+
+    def _ring(self, ended: Ended[Any]) -> None:
+        self.news.wake_all()
 
     @contextmanager
     def _marked(self) -> Generator[None]:

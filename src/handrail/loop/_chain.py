@@ -154,8 +154,9 @@ class Chain:
         if fell_silent:
             silence = BackendError(f"nothing arrived for {self._idle_timeout} s", "timeout")
             return with_usage(classify(silence, self._retry), stream.turn.usage)
-        if stream.error is not None:
-            return with_usage(classify(stream.error, self._retry), stream.turn.usage)
+        error = stream.take_error()
+        if error is not None:
+            return with_usage(classify(error, self._retry), stream.turn.usage)
         return self._cut(opened, stream.turn, request) or self._succeeded(opened, stream.turn, request)
 
     async def _is_silent(self, stream: Stream) -> bool:

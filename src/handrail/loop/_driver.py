@@ -20,7 +20,7 @@ from handrail.run import Run, RunDriver
 from handrail.run._child import Child
 from handrail.run._loops import Children, cancelled_class
 from handrail.run._settled import when_set
-from handrail.run._threads import start_thread_in
+from handrail.run._threads import Ended, start_thread_in
 from handrail.run._waiters import Waiters
 from handrail.tools import awaited, dropped
 
@@ -128,6 +128,7 @@ class LoopDriver(RunDriver[RunEvent]):
                 epilogue(End(how=parts["outcome"], error=error or ""))
             except Exception:  # a clock or an id that raises there as well must not leave the run without an end
                 _logger.exception("run %s: its epilogue raised", self.run.id)
+        self.epilogue = None
         return self._core.ended is not None or super().finish(terminal, error=error, **parts)
 
     def log(self, level: LogLevel, data: str) -> None:
@@ -146,15 +147,16 @@ class LoopDriver(RunDriver[RunEvent]):
 
     def start(self, work: Callable[[], Awaitable[T]], name: str) -> Child[T]:
         """Run something in a task of the run's group, as a work section."""
+        return Child(self.children, work, name=name, section=self.work(name), on_end=self._hear)
 
-        def on_end() -> None:
-            error = child.ended and child.ended.error
-            if error is not None and not isinstance(error, (Exception, GeneratorExit, cancelled_class())):
-                self.casualty = error
-            self.news.wake_all()
+    def _hear(self, ended: Ended[Any]) -> None:
+        error = ended.error
+        if error is not None and not isinstance(error, (Exception, GeneratorExit, cancelled_class())):
+            self.casualty = error
+        self._ring(ended)
 
-        child = Child(self.children, work, name=name, section=self.work(name), on_end=on_end)
-        return child
+    def _ring(self, ended: Ended[Any]) -> None:
+        self.news.wake_all()
 
     def start_in_thread(
         self, fn: Callable[[], Any], name: str, rest: Callable[[Any], Awaitable[Any]] = awaited
@@ -175,7 +177,7 @@ class LoopDriver(RunDriver[RunEvent]):
             with self.work(name):
                 return await rest(value)
 
-        return Child(self.children, follow, name=name, section=nullcontext(), on_end=self.news.wake_all)
+        return Child(self.children, follow, name=name, section=nullcontext(), on_end=self._ring)
 
     async def in_thread(self, fn: Callable[[], T], name: str) -> T:
         """The same for something that a child waits for itself."""

@@ -78,6 +78,7 @@ class Drive:
     __slots__ = (
         "_answers",
         "_batch",
+        "_cap",
         "_catalogue",
         "_chain",
         "_conversation",
@@ -113,6 +114,7 @@ class Drive:
         self._conversation = Conversation(self._repaired.messages)
         self._preamble = _preamble(setting.system, context, driver.new_id)
         self._ledger = Ledger()
+        self._cap = _look_at(setting.budget, self._ledger, driver)
         self._tally = Tally()
         self._specs = catalogue.specs() if catalogue else ()
         self._tools_on = bool(catalogue)
@@ -220,10 +222,6 @@ class Drive:
         for message in self._driver.steers.take():
             message = self._conversation.append_steer(message, self._driver.new_id)
             self._driver.emit(ev.Steered(ts=self._driver.now(), message=message, round=self._round))
-
-    def _cap(self) -> str | None:
-        budget = self._setting.budget
-        return None if budget is None else self._ledger.tripped(budget, self._driver.wall_clock)
 
     def _request(self) -> Callable[[int], BackendRequest]:
         messages = (*self._preamble, *self._conversation.shown())
@@ -378,6 +376,15 @@ class Drive:
             return ev.RunCancelled(ts=now, stage=end.stage, round=round)
         attempts = tuple(self._chain.attempts)
         return ev.RunFailed(ts=now, error=end.error, attempts=attempts, reason=end.reason, round=round)
+
+
+def _no_cap() -> None:
+    return None
+
+
+def _look_at(budget: Budget | None, ledger: Ledger, driver: LoopDriver) -> Callable[[], str | None]:
+    """What says which cap of the budget is reached, if one is."""
+    return _no_cap if budget is None else lambda: ledger.tripped(budget, driver.wall_clock)
 
 
 def _preamble(

@@ -46,7 +46,7 @@ _NO_FINISH = "the stream ended without a finish"
 
 
 class Stream:
-    """What an attempt's stream has said so far (`turn`), and once it `is_over`, with which `error` it failed, if so."""
+    """What an attempt's stream has said so far (`turn`), and once it `is_over`, with which error it failed, if so."""
 
     __slots__ = ("_backend", "_child", "_driver", "_is_complete", "_request", "last_sign", "turn")
 
@@ -63,13 +63,15 @@ class Stream:
         """Whether all has been read, or nothing more will be."""
         return self._is_complete or self._child.ended is not None
 
-    @property
-    def error(self) -> BaseException | None:
-        """Why the stream that is over did not come to its finish; None if it did."""
+    def take_error(self) -> BaseException | None:
+        """Why the stream that is over did not come to its finish; None if it did.
+
+        It is told once and kept no longer: its traceback leads back to all that it went through, this stream as well.
+        """
         if self._is_complete:
             return None if self.turn.finish is not None else BackendError(_NO_FINISH, "response")
-        ended = self._child.ended
-        return (ended and ended.error) or BackendError(_NO_FINISH, "response")
+        error = self._child.take_error()
+        return error or BackendError(_NO_FINISH, "response")
 
     def abandon(self) -> None:
         """Close it, and hear no more of it; returns at once."""

@@ -89,7 +89,7 @@ class ToolBatch:
         self._tripped = tripped
         self._round = 0
         self._announced: dict[str, ToolCall] = {}
-        self._dispatched: set[str] = set()
+        self._dispatched: dict[str, None] = {}
         self._asking: Interrupt | None = None
         self.interrupts: tuple[Interrupt, ...] = ()
         self.pending_calls: tuple[str, ...] = ()
@@ -205,7 +205,7 @@ class ToolBatch:
     def _announce_start(self, ready: Ready) -> None:
         call = ready.call
         self._tally.dispatch(call)
-        self._dispatched.add(call.id)
+        self._dispatched[call.id] = None
         self._driver.emit(
             ToolStarted(
                 ts=self._driver.now(),

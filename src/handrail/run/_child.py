@@ -29,7 +29,8 @@ _logger = logging.getLogger("handrail.run")
 
 
 class Child(Generic[T]):
-    """A piece of work in a task: `ended` is how it ended, None until then; `on_end` is called when that is known.
+    """A piece of work in a task: `ended` is how it ended, None until then; `on_end(ended)` is called
+    when that is known.
 
     An exception that is no `Exception` is how it ended, too: it is for the driver to let it through to its host. The
     work is done in `section`, which is the driver's `work(name)`.
@@ -44,12 +45,14 @@ class Child(Generic[T]):
         *,
         name: str,
         section: AbstractContextManager[object],
-        on_end: Callable[[], object],
+        on_end: Callable[[Ended[T]], object],
     ) -> None:
-        self._work = work
+        # Both mostly lead back to whoever made this child. They are kept no longer than they are needed, so that a run
+        # that is over is freed at once and not by the garbage collector.
+        self._work: Callable[[], Awaitable[T]] | None = work
+        self._on_end: Callable[[Ended[T]], object] | None = on_end
         self._name = name
         self._section = section
-        self._on_end = on_end
         self.ended: Ended[T] | None = None
         self.is_given_up = False
         self._cancel = children.start(self._live, name, self._end_with)
@@ -58,14 +61,23 @@ class Child(Generic[T]):
         """Cancel it and hear no more of it; nothing if it has ended. To be called on its own loop; never waits."""
         if self.ended is None and not self.is_given_up:
             self.is_given_up = True
+            self._on_end = None
             self._cancel()
 
+    def take_error(self) -> BaseException | None:
+        """What a child that has ended raised, if anything; told once, and kept here no longer."""
+        ended = self.ended
+        if ended is not None:
+            self.ended = Ended(None, None)
+        return ended and ended.error
+
     async def _live(self) -> None:
-        if self.is_given_up:
+        work, self._work = self._work, None
+        if self.is_given_up or work is None:
             return
         try:
             with self._section:
-                ended: Ended[T] = Ended(await self._work(), None)
+                ended: Ended[T] = Ended(await work(), None)
         except BaseException as error:
             if isinstance(error, cancelled_class()) and (self.is_given_up or is_child_cancelled_with_host()):
                 raise
@@ -77,8 +89,9 @@ class Child(Generic[T]):
         self._end(Ended(None, error))
 
     def _end(self, ended: Ended[T]) -> None:
-        if not self.is_given_up:
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
             self.ended = ended
-            self._on_end()
+            on_end(ended)
         elif ended.error is not None:
             _logger.debug("%s: an error after it was given up", self._name, exc_info=ended.error)

@@ -25,16 +25,16 @@ import logging
 import threading
 import warnings
 import weakref
-from collections import deque
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from functools import lru_cache, partial
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from handrail.errors import UsageError
 from handrail.run._lifecycle import TABLE, Do, Phase
 from handrail.run._log import Log
 from handrail.run._outcome import Outcome, Verdict
 from handrail.run._settled import Place, Settled, put, wake
+from handrail.run._waiters import Waiters
 
 __all__ = ["Core", "Driver", "Section", "traits_of"]
 
@@ -53,13 +53,13 @@ class Driver(Protocol):
 
 
 class Section:
-    """A piece of work that keeps a run from being drained. `paired` ones are ended by whoever opened them."""
+    """A piece of work that keeps a run from being drained. `is_paired`: whoever opened it ends this very one."""
 
-    __slots__ = ("name", "paired")
+    __slots__ = ("name",)
+    is_paired: ClassVar[bool] = False
 
-    def __init__(self, name: str, paired: bool) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.paired = paired
 
 
 class Traits(NamedTuple):
@@ -78,6 +78,10 @@ def traits_of(kind: type) -> Traits:
     )
 
 
+def _no() -> bool:
+    return False
+
+
 def _not_to_emit(event: object) -> UsageError:
     name = type(event).__name__
     return UsageError(f"emit() does not take a terminal event ({name}); end the run with finish(event, ...)")
@@ -92,6 +96,7 @@ class Core(Generic[E]):
         "_later",
         "_lock",
         "_row",
+        "_waiters",
         "cancellation",
         "drained",
         "driver",
@@ -109,9 +114,10 @@ class Core(Generic[E]):
         self.verdict = verdict
         self.place = Place()
         self.log: Log[E] = Log()
-        self.result: Settled[Outcome] = Settled(self.place)
-        self.cancellation: Settled[None] = Settled(self.place)
-        self.drained: Settled[None] = Settled(self.place)
+        self._waiters = Waiters()
+        self.result: Settled[Outcome] = Settled(self.place, self._waiters)
+        self.cancellation: Settled[None] = Settled(self.place, self._waiters)
+        self.drained: Settled[None] = Settled(self.place, self._waiters)
         self.sections: list[Section] = []
         self.ended: Verdict | None = None
         self.driver: weakref.ref[Driver] | None = None
@@ -119,21 +125,27 @@ class Core(Generic[E]):
         self._lock = threading.RLock()
         self._inside = False
         self._closing = False
-        self._later: deque[Callable[[], object]] = deque()
+        self._later: list[Callable[[], object]] = []
 
     # -- the section ---------------------------------------------------------------------------------------------
 
     def _decide(
-        self, act: Callable[[], T], foretold: T, later: Callable[[], object] | None = None, closes: bool = False
+        self,
+        act: Callable[[], T],
+        foretell: Callable[[], T],
+        later: Callable[[], object] | None = None,
+        closes: bool = False,
     ) -> T:
         """Carry out `act` in the critical section, or `later` right behind the ask that this thread is inside of."""
         behind: list[Callable[[], object]] = []
         try:
             with self._lock:
-                self._closing = self._closing or closes
                 if self._inside:
+                    foretold = foretell()
+                    self._closing = self._closing or closes
                     self._later.append(later or act)
                     return foretold
+                self._closing = self._closing or closes
                 self._inside = True
                 try:
                     return act()
@@ -149,7 +161,7 @@ class Core(Generic[E]):
         """Carry out what a signal handler or finaliser asked meanwhile; gives what is to follow outside the lock."""
         behind: list[Callable[[], object]] = []
         while self._later:
-            act = self._later.popleft()
+            act = self._later.pop(0)
             self._inside = True
             try:
                 follow = act()
@@ -163,11 +175,9 @@ class Core(Generic[E]):
 
     def wake_all(self) -> None:
         """Tell everybody who waits; those with nothing new go back to sleep."""
-        for settled in (self.result, self.cancellation, self.drained):
-            if settled.is_set:
-                wake(settled)
-        if self.log.waiters.wakers:
-            self.log.waiters.wake_all()
+        for waiters in (self._waiters, self.log.waiters):
+            if waiters.wakers:
+                waiters.wake_all()
 
     # -- the asks ------------------------------------------------------------------------------------------------
 
@@ -221,7 +231,7 @@ class Core(Generic[E]):
         return cast("Any", event).stamped(self.id, len(self.log.items))
 
     def finish(self, terminal: E | None, outcome: Outcome) -> bool:
-        closed = self._decide(lambda: self._close(terminal, outcome), self._is_open_still(), closes=True)
+        closed = self._decide(lambda: self._close(terminal, outcome), self._is_open_still, closes=True)
         self.wake_all()
         return closed
 
@@ -255,8 +265,11 @@ class Core(Generic[E]):
         return cell.answer is True
 
     def cancel(self) -> None:
-        if self._decide(self._call_off, False, lambda: self._call_hook if self._call_off() else None):
-            self._call_hook()
+        driver = self.driver() if self.driver is not None else None
+        hook = None if driver is None else driver.on_cancel  # looked up here: a finish just behind lets go of it
+        follow = partial(self._call_hook, hook)
+        if self._decide(self._call_off, _no, lambda: follow if self._call_off() else None):
+            follow()
 
     def _call_off(self) -> bool:
         cell = self._row.cancel
@@ -266,10 +279,8 @@ class Core(Generic[E]):
         put(self.cancellation, None)
         return True
 
-    def _call_hook(self) -> None:
+    def _call_hook(self, hook: Callable[[], object] | None) -> None:
         wake(self.cancellation)
-        driver = self.driver() if self.driver is not None else None
-        hook = None if driver is None else driver.on_cancel
         if hook is None:
             return
         try:
@@ -280,7 +291,7 @@ class Core(Generic[E]):
             _logger.exception("run %s: the on_cancel hook raised", self.id)
 
     def begin(self, section: Section) -> bool:
-        return self._decide(lambda: self._open(section), self._is_open_still())
+        return self._decide(lambda: self._open(section), self._is_open_still)
 
     def _open(self, section: Section) -> bool:
         cell = self._row.begin_work
@@ -290,14 +301,14 @@ class Core(Generic[E]):
 
     def end(self, section: Section | None) -> None:
         """End one section: the given one, or the newest that is not paired. Nothing if there is none."""
-        if self._decide(lambda: self._end(section), False):
+        if self._decide(lambda: self._end(section), _no):
             wake(self.drained)
 
     def _end(self, section: Section | None) -> bool:
         if self._row.end_work.do is not Do.END:
             return False
         if section is None:
-            section = next((s for s in reversed(self.sections) if not s.paired), None)
+            section = next((s for s in reversed(self.sections) if not s.is_paired), None)
         if section is not None and section in self.sections:
             self.sections.remove(section)
         return self.ended is not None and not self.sections and put(self.drained, None)

@@ -112,18 +112,19 @@ def check_hook(name: str, hook: object) -> None:
         raise TypeError(f"{name} is a function, not {type(hook).__name__}")
 
 
-class _Work(AbstractContextManager[bool]):
+class _Work(Section):
     """The paired form of a work section."""
 
-    __slots__ = ("_core", "_open", "_section")
+    __slots__ = ("_core", "_open")
+    is_paired: ClassVar[bool] = True
 
     def __init__(self, core: Core[Any], name: str) -> None:
+        self.name = name
         self._core = core
-        self._section = Section(name, paired=True)
         self._open = False
 
     def __enter__(self) -> bool:
-        self._open = self._core.begin(self._section)
+        self._open = self._core.begin(self)
         return self._open
 
     def __exit__(
@@ -131,7 +132,7 @@ class _Work(AbstractContextManager[bool]):
     ) -> None:
         if self._open:
             self._open = False
-            self._core.end(self._section)
+            self._core.end(self)
 
 
 class RunDriver(Generic[E]):
@@ -221,7 +222,10 @@ class RunDriver(Generic[E]):
             interrupts=tuple(interrupts),
             spent=spent,
         )
-        return self._core.finish(terminal, parts)
+        is_first = self._core.finish(terminal, parts)
+        if is_first:
+            self.on_cancel = None  # mostly a method of the driver's: of a run that is over no circle is left to collect
+        return is_first
 
     def _verdict_on(self, terminal: E | None, outcome: Verdict | None) -> Verdict | None:
         if terminal is None:
@@ -238,7 +242,7 @@ class RunDriver(Generic[E]):
 
     def begin_work(self, name: str = "") -> bool:
         """Open a work section; `drained` waits for it. False on a closed run: then do not pair it with `end_work`."""
-        return self._core.begin(Section(name, paired=False))
+        return self._core.begin(Section(name))
 
     def end_work(self) -> None:
         """End the newest section that `begin_work` opened. Once too often does nothing; any thread, any time."""

@@ -45,9 +45,9 @@ class Settled(Generic[T]):
 
     __slots__ = ("__weakref__", "_place", "_value", "_waiters")
 
-    def __init__(self, place: Place | None = None) -> None:
+    def __init__(self, place: Place | None = None, waiters: Waiters | None = None) -> None:
         self._value: T = _UNSET
-        self._waiters = Waiters()
+        self._waiters = waiters or Waiters()  # those of one run share them: who is woken for another's sake looks again
         self._place = place
 
     @property
