@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from handrail.errors import BackendError
 from handrail.events import CancelStage, Disposition
@@ -24,8 +25,7 @@ from handrail.loop._turn import Turn
 __all__ = ["Answer", "Chain"]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A complete answer that nobody has committed yet, and where it came from."""
 
     turn: Turn

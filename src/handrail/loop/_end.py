@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ag_ui.core import Interrupt
 
@@ -12,8 +11,7 @@ from handrail.events import AbandonReason, CancelStage, FailReason
 __all__ = ["End"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class End(NamedTuple):
     """`how` says which terminal event it is; the rest is what that one needs."""
 
     how: Literal["completed", "failed", "cancelled"]
