@@ -985,6 +985,15 @@ def test_what_was_read_stays() -> None:
     assert folded.fold.state == {"a": [1, 2]}
 
 
+def test_a_message_that_nothing_came_for_is_the_same_object() -> None:
+    """P-60: whoever reads pays once for what has changed, and for nothing else."""
+    folded = Folded(rs(), text("m1", "a"), call("c1", "{}", parent="m1"), cr("c1"), text("m2", "b"), activity("x1"))
+    before = folded.fold.messages
+    folded.go(tc("m2", "c"), ts("m2"), tc("m2", "d"), text("m3", "e"), delta({"op": "add", "path": "/k", "value": 1}))
+    after = folded.fold.messages
+    assert [old is new for old, new in zip(before, after, strict=False)] == [True, True, False, True]
+
+
 def test_values_are_not_shared_with_events() -> None:
     """P-55, P-60: changing what an event carries afterwards changes no state."""
     snapshot = ev("STATE_SNAPSHOT", snapshot={"a": [1]})

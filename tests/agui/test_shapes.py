@@ -419,6 +419,17 @@ def test_instances_are_those_of_the_models() -> None:
         ({"type": "STATE_SNAPSHOT", "snapshot": {"big": 10**400}}, False),
         (snapshot(), False),
         (calling({"id": "c", "function": {"name": "f", "arguments": ""}}), False),
+        (started(input={"threadId": "t1", "runId": "r1", "messages": calling({"id": "c"})["messages"]}), False),
+        (
+            started(
+                input={
+                    "threadId": "t1",
+                    "runId": "r1",
+                    "messages": calling({"id": "c", "function": {"name": "f", "arguments": ""}})["messages"],
+                }
+            ),
+            False,
+        ),
         (finished(outcome={"type": "success"}), True),
         ({"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c", "content": "x"}, True),
         ({"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c", "content": []}, True),
