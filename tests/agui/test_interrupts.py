@@ -303,6 +303,33 @@ def test_schema_keywords(schema: dict[str, Any], good: Any, bad: Any, path: str)
 
 
 @pytest.mark.parametrize(
+    ("schema", "bad", "problem"),
+    [
+        ({"type": ["string", "null"]}, 1, "expected string or null"),
+        ({"enum": ["a", 1]}, "b", "not one of ['a', 1]"),
+        ({"const": "a"}, "b", "expected 'a'"),
+        ({"minimum": 1}, 0, "less than 1"),
+        ({"maximum": 1}, 2, "more than 1"),
+        ({"minLength": 2}, "a", "shorter than 2"),
+        ({"maxLength": 1}, "ab", "longer than 1"),
+        ({"minItems": 1}, [], "has fewer items than 1"),
+        ({"maxItems": 1}, [1, 2], "has more items than 1"),
+        ({"anyOf": [{"type": "string"}]}, 1, "fits none of anyOf"),
+        ({"oneOf": [{"type": "string"}]}, 1, "fits none of oneOf, not exactly one"),
+        ({"oneOf": [{}, {}]}, 1, "fits 2 of oneOf, not exactly one"),
+        ({"required": ["a"]}, {}, "required, and missing"),
+        ({"additionalProperties": False}, {"b": 1}, "not a property of the schema"),
+        ({"properties": {"a": False}}, {"a": 1}, "nothing is allowed here"),
+    ],
+)
+def test_a_problem_is_told_in_words(schema: dict[str, Any], bad: Any, problem: str) -> None:
+    """S-91, S-84: what the schema asks for, for whoever has to answer again."""
+    refused = refusal(answer("i1", bad), pending=[question(schema=schema)])
+    assert [words for _, _, words in refused.invalid] == [problem]
+    assert problem in str(refused)
+
+
+@pytest.mark.parametrize(
     "schema",
     [
         {"pattern": "^x$"},
