@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from ag_ui.core import AssistantMessage, BaseEvent, ImagePart, Message, UrlSource
+from ag_ui.core import AssistantMessage, BaseEvent, ImagePart, Message, UrlSource, UserMessage
 from ag_ui.core import TextPart as WireText
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -275,6 +275,42 @@ def test_run_state_and_steps_are_untouched() -> None:
     after = reducer.accept(ms())
     assert after.messages == ()
     assert (after.run, after.state, after.steps) == (before.run, before.state, before.steps)
+
+
+def test_what_a_snapshot_draws_says_whose_it_is() -> None:
+    """S-111, S-138: name, role, run and exchange; what a session begins with is of no run."""
+    turns: list[Message] = [
+        UserMessage(id="u1", content="hi", name="Ann"),
+        AssistantMessage(id="a1", content="x", name="bot"),
+        activity("x1", {}),
+    ]
+    reducer = TranscriptReducer()
+    reducer.begin_exchange(2)
+    reduced(rs(), ms(*turns), start=reducer)
+    for transcript, run_id, exchange in (
+        (reducer.transcript, "r1", 2),
+        (restored(*turns).transcript, None, 0),
+    ):
+        assert [(one.id, one.role, one.name, one.run_id, one.exchange) for one in transcript.messages] == [
+            ("u1", "user", "Ann", run_id, exchange),
+            ("a1", "assistant", "bot", run_id, exchange),
+            ("x1", "activity", None, run_id, exchange),
+        ]
+
+
+def test_an_error_in_a_snapshot_is_shown_until_another_says_otherwise() -> None:
+    """S-122, S-136: the same one again is idle, one of this side gives way to the server's."""
+    reducer = TranscriptReducer()
+    reduced(rs(), call("c1"), rf(), start=reducer)
+    reducer.answer(result("t1", "c1", "ours"))
+
+    for why, status in (("no", "failed"), ("other", "failed"), (None, "complete")):
+        snapshot = ms(answered("c1", None, ("c1", "{}")), result("t1", "c1", "theirs", why))
+        shown = reducer.accept(snapshot)
+        (part,) = shown.messages[0].parts
+        assert isinstance(part, ToolCallPart)
+        assert (part.status, part.result, part.error, part.local) == (status, "theirs", why, False)
+        assert reducer.accept(snapshot) is shown
 
 
 def test_other_arguments_and_names_are_taken_over() -> None:
