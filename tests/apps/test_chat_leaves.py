@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from markdown_it.token import Token
 
 from handrail.apps._visible import visible
 from handrail.apps.chat._conversation import parser
 from handrail.apps.chat._leaves import Leaves
+from handrail.apps.chat._rows import Row
 
 PARSER = parser()
 
@@ -79,10 +82,26 @@ def leaves_of(text: str, cut: int) -> list[str]:
 
 
 def widgets_of(text: str) -> int:
-    """How many widgets Textual makes of a Markdown text, by the tokens of its parser."""
-    each = {"list_item_open": 3, "td_open": 1, "th_open": 1, "hr": 1, "fence": 1, "code_block": 1, "heading_open": 1}
-    each |= dict.fromkeys(("paragraph_open", "blockquote_open", "bullet_list_open", "ordered_list_open"), 1)
+    """How many widgets a Markdown text takes, by the tokens of its parser."""
+    each = {"fence": 2, "code_block": 2, "table_open": 2}
+    each |= dict.fromkeys(("rows", "blockquote_open", "paragraph_open", "heading_open", "hr", "td_open", "th_open"), 1)
     return sum(each.get(token.type, 0) for token in PARSER.parse(text))
+
+
+def drawn(leaves: Iterable[str]) -> list[tuple[int, str, str]]:
+    """The rows that are not blank: how deep they are, the marker, the words."""
+    rows = [row for leaf in leaves for token in PARSER.parse(leaf) for row in token.meta.get("rows", ())]
+    rows = [row for row in rows if row.first or row.words]
+    return [(len(row.first), "".join(text for text, _ in row.first).strip(), words(row)) for row in rows]
+
+
+def margins(tokens: Iterable[Token]) -> list[str]:
+    """What stands on the left of code and tables in items and quotes."""
+    return ["".join(text for text, _ in token.meta["margin"]) for token in tokens if "margin" in token.meta]
+
+
+def words(row: Row) -> str:
+    return row.words if isinstance(row.words, str) else row.words.content
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -127,28 +146,76 @@ def test_a_leaf_that_was_drawn_is_final_and_code_stays_code() -> None:
     assert leaves.all[-1].endswith("```\nafter")
 
 
+def nested(steps: Iterable[tuple[int, str]]) -> str:
+    """A list with lists in it: each step is how many levels to go out before the next item, one in for -1."""
+    inside: list[int] = [0]
+    lines: list[str] = []
+    for number, (out, marker) in enumerate(steps):
+        del inside[max(len(inside) - out, 1) :]
+        lines.append(f"{' ' * inside[-1]}{marker} item {number}\n")
+        if out < 0 and len(inside) < 8:
+            inside.append(inside[-1] + len(marker) + 1)
+    return "".join(lines)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(st.lists(st.tuples(st.integers(-1, 2), st.sampled_from(["-", "*", "1.", "2)"])), min_size=90, max_size=300))
+def test_lists_go_on_over_the_leaves_as_they_were(steps: list[tuple[int, str]]) -> None:
+    """Every item as deep and with the marker that it has where the text is not cut, numbers included."""
+    text = nested(steps)
+    leaves = leaves_of(text, 777)
+    assert len(leaves) > 1
+    assert drawn(leaves) == drawn([text])
+
+
 def test_a_list_is_numbered_on() -> None:
-    leaves = leaves_of("1. same\n" * 12, 5)
-    assert [leaf.split(".")[0] for leaf in leaves] == ["1", "5", "9"]
+    leaves = leaves_of("1. same\n" * 120, 5)
+    assert len(leaves) > 2
+    assert [marker for _, marker, _ in drawn(leaves)] == [f"{number}." for number in range(1, 121)]
 
 
 def test_what_belongs_to_an_item_stays_with_it() -> None:
     item = "1. first\n\n   ```sh\n   ls\n   ```\n\n   more of it\n\n"
-    for leaf in leaves_of(item * 20, 11):
-        assert re.match(r"\d+\. first", leaf)
-
-
-def test_what_is_nested_begins_at_the_margin_where_there_is_no_other_way() -> None:
-    leaves = leaves_of("- all\n" + "      - nested\n" * 30, 13)
+    leaves = leaves_of(item * 20, 11)
     assert len(leaves) > 2
-    assert all(leaf.startswith("- ") for leaf in leaves)
+    for leaf in leaves:
+        assert leaf.count("first") == leaf.count("```sh") == leaf.count("more of it")
 
 
-def test_code_in_an_item_stays_code() -> None:
-    leaves = leaves_of("- ```python\n" + "  x = 1\n" * 100 + "  ```\n- next\n", 17)
-    assert leaves[1].startswith("```python\n")
-    [fence] = [token for token in parser().parse(leaves[1]) if token.type == "fence"]
-    assert "next" not in fence.content
+def test_the_text_of_an_item_goes_on_as_far_in() -> None:
+    """On the next leaf, be it cut in a line or between two."""
+    text = "- all\n  1. nested " + "word " * 2_000 + "\n\n     a second paragraph\n" + "     line\n" * 100
+    rows = drawn(leaves_of(text, 999))
+    assert rows[:2] == [(1, "•", "all"), (2, "1.", rows[1][2])]
+    assert {(depth, marker) for depth, marker, _ in rows[2:]} == {(2, "")}
+    assert " ".join(said for _, _, said in rows).split() == [word for word in text.split() if word not in "-1."]
+
+
+def test_what_is_nested_too_far_in_is_moved_out() -> None:
+    leaves = leaves_of("- all\n" + "      - nested\n" * 300, 13)
+    assert len(leaves) > 2
+    assert not any(token.type == "code_block" for leaf in leaves for token in PARSER.parse(leaf))
+
+
+def test_code_in_an_item_stays_code_and_stays_in_it() -> None:
+    leaves = leaves_of("- a\n  - ```python\n" + "    x = 1\n" * 200 + "    ```\n- next\n", 17)
+    assert len(leaves) > 3
+    for leaf in leaves:
+        tokens = PARSER.parse(leaf)
+        [fence] = [token for token in tokens if token.type == "fence"]
+        assert set(fence.content.split("\n")) == {"x = 1", ""}
+        assert margins(tokens) == ["    "]
+    assert drawn(leaves)[-1] == (1, "•", "next")
+
+
+def test_a_table_in_an_item_stays_a_table_and_stays_in_it() -> None:
+    leaves = leaves_of("1. | a | b |\n   |---|---|\n" + "   | 1 | 2 |\n" * 100 + "2. next\n", 17)
+    tokens = [token for leaf in leaves for token in PARSER.parse(leaf)]
+    assert (
+        sum(token.type == "tr_open" for token in tokens) - 2 * sum(token.type == "table_open" for token in tokens) >= 0
+    )
+    assert set(margins(tokens)) == {"    "}
+    assert drawn(leaves)[-1] == (1, "2.", "next")
 
 
 def test_blocks_that_are_parted_are_parted_by_a_line_and_items_by_none() -> None:

@@ -13,13 +13,17 @@ from typing import ClassVar, TypeAlias
 
 import anyio
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from textual._styles_cache import StylesCache
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Markdown, Static
+from textual.widgets.markdown import MarkdownBlock
 
+from handrail.apps.chat._block import Frame, Rows
+from handrail.apps.chat._rows import DEEPEST, fold
 from handrail.apps.chat._sheet import Block
 
 __all__ = ["Conversation", "Fold", "Prose", "parser"]
@@ -84,6 +88,8 @@ class Prose(Markdown):
     One that grows is made empty and then only ever appended to; one that was made whole is not appended to.
     """
 
+    BLOCKS = Markdown.BLOCKS | {"blockquote_open": Frame}
+
     def __init__(self, block: Block) -> None:
         self._is_made_whole = not block.growing
         super().__init__(block.text if self._is_made_whole else None, parser_factory=parser, open_links=False)
@@ -106,6 +112,9 @@ class Prose(Markdown):
     def _look(self) -> None:
         self.set_class(self._drawn.endswith("\n\n"), "apart")
 
+    def unhandled_token(self, token: Token) -> MarkdownBlock | None:
+        return Rows(self, token) if token.type == "rows" else None
+
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Without the margin behind the last piece, which may go on in the next leaf.
 
@@ -117,7 +126,9 @@ class Prose(Markdown):
 
 def parser() -> MarkdownIt:
     """Of Markdown. HTML is shown as it was written, not dropped; what is nested too deeply to lay out stays text."""
-    return MarkdownIt("gfm-like", {"html": False, "maxNesting": 12})
+    markdown = MarkdownIt("gfm-like", {"html": False, "maxNesting": DEEPEST})
+    markdown.core.ruler.push("rows", fold)
+    return markdown
 
 
 Drawn: TypeAlias = Line | Fold | Prose

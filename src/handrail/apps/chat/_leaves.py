@@ -36,7 +36,7 @@ _ROW = 80  # characters
 _LINE_START = 400  # how much of a line is looked at
 _BLOCK_START = 12  # how much of it, behind its spaces, says whether a block begins there
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
-_AT_ONCE = 16_000  # characters; the shortest lines take 50 ms then
+_AT_ONCE = 10_000  # characters; the shortest lines take 50 ms then
 
 
 class Leaves:
@@ -60,8 +60,6 @@ class Leaves:
         self._line = ""  # the beginning of the line that is open
         self._bars = 0  # in it
         self._lines = self._widgets = 0  # of the last leaf
-        self._margin = 0  # how many spaces of each line are the nesting that it was cut out of
-        self._indent = 0  # how many of them may still come in this line
 
     def grow(self, text: str, *, is_whole: bool) -> int:
         """Take in what `text` has more than last time; if it is not whole, its end may wait for what comes.
@@ -95,29 +93,25 @@ class Leaves:
         line = held.lstrip("\n")
         blanks = len(held) - len(line)
         outline = self._outline
-        if outline.begins_block(line, is_apart=blanks > 0):
-            if not outline.is_next_item(line) and not self.all[-1].endswith("\n\n"):
+        begins = outline.begins_block(line, is_apart=blanks > 0)
+        if begins or (self._is_full(_AT_A_LINE) and not outline.ends_fence(line)):
+            if (begins or blanks) and not outline.goes_on(line) and not self.all[-1].endswith("\n\n"):
                 self.all[-1] += "\n"
-            if blanks:
+            if begins or blanks:
                 outline.read("", 0)
-            self._turn(0)
-            line = outline.numbered_on(line)
+            opening, line = outline.reopened(line)
+            self._turn(opening)
         else:
             for _ in range(blanks):
                 self._add("\n")
-            if self._is_full(_AT_A_LINE) and not outline.ends_fence(line):
-                self._turn(outline.margin if outline.opening else len(line) - len(line.lstrip(" ")))
         if line:
             self._add(line)
 
     def _add(self, piece: str) -> None:
         """Put a line, or what there is of it, on the leaf."""
-        text = piece.lstrip(" ")
-        spaces = min(len(piece) - len(text), self._indent)
-        self._indent = 0 if text else self._indent - spaces
         self._bars += piece.count("|")
         self._line += piece[: _LINE_START - len(self._line)].removesuffix("\n")
-        self._flow(piece[spaces:])
+        self._flow(piece)
         if piece.endswith("\n"):
             self._end_line()
 
@@ -131,7 +125,7 @@ class Leaves:
             if not end:
                 break
             self.all[-1] += text[:end]
-            self._turn(self._margin)
+            self._turn(self._outline.reopened_within(self._line))
             text = text[end:]
         self.all[-1] += text
         self._weigh()
@@ -141,7 +135,6 @@ class Leaves:
         self._lines += 1
         self._weigh()
         self._line, self._bars = "", 0
-        self._indent = self._margin
 
     def _weigh(self) -> None:
         self.weights[-1] = 1 + self._lines + len(self.all[-1]) // _ROW + self._widgets
@@ -150,12 +143,11 @@ class Leaves:
         characters, lines, widgets = limits
         return len(self.all[-1]) >= characters or self._lines >= lines or self._widgets >= widgets
 
-    def _turn(self, margin: int) -> None:
+    def _turn(self, opening: str) -> None:
         self._weigh()
-        self.all.append(self._outline.opening)
+        self.all.append(opening)
         self.weights.append(1)
         self._lines = self._widgets = 0
-        self._margin = self._indent = margin
 
 
 def _says_what_begins(line: str) -> bool:

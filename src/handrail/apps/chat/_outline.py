@@ -1,128 +1,207 @@
-r"""What is open in a Markdown text, line by line: a fence, a table, a list; and how many widgets a line is drawn by.
+r"""What is open in a Markdown text, line by line: a fence, a table, items; and how many widgets a line is drawn by.
 
 Pure, and by the beginnings of lines alone. It is a guess, which tests hold against the parser: it may take text for
 more than it is, and for less only where fences are so entangled that it loses count of them; the lines of a leaf are
 bounded then, too.
 
-| a line                                        | widgets beyond its own                    |
-|-----------------------------------------------|-------------------------------------------|
-| in a fence, or of plain text                  | none                                      |
-| an item of a list, also one inside of another | 4 for each marker                         |
-| quoted deeper than the line before            | 2 for each level more                     |
-| a row of a table                              | one for each column                       |
-| with more bars than a table is drawn with     | one for each bar, so that it stays alone  |
+| a line                                    | widgets                                            |
+|-------------------------------------------|----------------------------------------------------|
+| of text, of a list, of a quote            | none                                               |
+| that opens a fence                        | 5: its own, and the rows that go on behind it      |
+| a row of a table                          | one for each column, and 5 more for the first      |
+| with more bars than a table is drawn with | one for each bar, so that it stays alone           |
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from handrail.apps.chat._rows import DEEPEST, REOPENED
 
 __all__ = ["Outline"]
 
-_OF_AN_ITEM = 4
-_OF_A_QUOTE = 2
+_OF_AN_INSET = 5
 _WIDEST = 30  # columns
-_DEEPEST = 12  # what is nested deeper is drawn as text
+_CODE = 4  # spaces further in than what is around them make code of a line, or let the text before it go on
 
-_MARKS = re.compile(r"(?:[ \t]*(?:>|(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$)))+")
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)", re.DOTALL)
-_TABLE = re.compile(r"[ \t]*\|?(?:[ \t]*:?-+:?[ \t]*\|)+(?:[ \t]*:?-+:?[ \t]*)?")
-_NUMBER = re.compile(r"(\d{1,9})(?=[.)](?:[ \t]|$))")
-_ITEM = re.compile(r"(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$)")
-_BLOCK = re.compile(r"[#>]|`{3}|~{3}|" + _ITEM.pattern)
+_MARKER = re.compile(r" {0,3}([-+*]|(\d{1,9})[.)])( +|$)")
+_QUOTES = re.compile(r"(?: *>)+ ?")
+_FENCE = re.compile(r"(`{3,}|~{3,})(.*)", re.DOTALL)
+_TABLE = re.compile(r" *\|?(?:[ \t]*:?-+:?[ \t]*\|)+(?:[ \t]*:?-+:?[ \t]*)?")
+_NO_TEXT = re.compile(r" *(?:#|`{3}|~{3}|---)")
+_BLOCK = re.compile(r"[#>]|`{3}|~{3}|(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$)")
+
+
+class Item(NamedTuple):
+    """An item of a list: how far in its marker is and what belongs to it; its number, if it has one."""
+
+    column: int
+    marker: str
+    inside: int
+    number: int | None
+
+    @property
+    def numbered(self) -> str:
+        """Its marker with its number."""
+        return self.marker if self.number is None else f"{self.number}{self.marker[-1]}"
+
+    @property
+    def line(self) -> str:
+        """It with nothing in it; not with its number where what belongs to it would not be far enough in for that."""
+        fits = self.column + len(self.numbered) < self.inside
+        return f"{' ' * self.column}{self.numbered if fits else self.marker}\n"
 
 
 class Outline:
-    """Reads a text line by line. `opening` opens the fence or the table again that is open, "" for none; `margin` is
-    how far it is indented.
-    """
+    """Reads a text line by line, and knows how to open again what is open."""
 
     def __init__(self) -> None:
-        self.opening = ""
-        self.margin = 0
+        self._items: tuple[Item, ...] = ()  # those that are open, each in the one before it
         self._fence = ""  # the marker of the one that is open
         self._depth = 0  # how far lines have to be indented to be in it
-        self._inside = 0  # how far, to be in the item above
         self._columns = 0  # of the table that is open
-        self._quotes = 0  # how deep the line before is quoted
-        self._number = 0  # of the last item at the margin, 0 for none
-        self._is_list = False  # whether the last block at the margin is one
+        self._reopens = ""  # the fence or the table that is open
         self._before = ""
 
     def read(self, line: str, bars: int) -> int:
-        """Take in the beginning of the next line, which has so many bars; its widgets beyond one."""
-        before, self._before = self._before, line
-        marks = _MARKS.match(line)
-        quotes = min(marks[0].count(">"), _DEEPEST) if marks else 0
-        deeper, self._quotes = max(quotes - self._quotes, 0), quotes
-        if self._reads_fence(line, marks.end() if marks and not quotes else 0):
+        """Take in the beginning of the next line, which has so many bars; its widgets."""
+        line = line.expandtabs(_CODE)
+        if self._is_in_fence(line):
+            if self.ends_fence(line):
+                self._fence = self._reopens = ""
+            self._before = line
             return 0
-        if marks and not quotes:
-            self._inside = marks.end() + 1
-        elif line.strip() and _indent(line) < self._inside:
-            self._inside = 0
-        self._count(line, before)
-        if self._reads_table(line, before, bars):
-            return self._columns
-        items = min(len(re.findall(r"[^ \t>]+", marks[0])), _DEEPEST) if marks else 0
-        return _OF_AN_ITEM * items + _OF_A_QUOTE * deeper + (bars if bars > _WIDEST else 0)
+        widgets = bars if bars > _WIDEST else 0
+        ends_table = not line.strip() or self._begins(line)
+        self._items = self._after(line)
+        self._fence = ""
+        if ends_table:
+            self._columns, self._reopens = 0, ""
+        if self._opens_fence(line) or self._opens_table(line, bars):
+            widgets += _OF_AN_INSET + self._columns
+        self._before = line
+        return widgets + self._columns
 
     def begins_block(self, line: str, *, is_apart: bool) -> bool:
-        """Whether the next line, which begins so, begins a block that nothing is around; `is_apart` by a blank line."""
-        if self._is_in_fence(line) or not line or line[0].isspace():
-            return False
-        return is_apart or not self._before.strip() or _BLOCK.match(line) is not None
+        """Whether the next line, which begins so, begins an item, or a block that nothing is around.
 
-    def is_next_item(self, line: str) -> bool:
-        """Whether the next line, which begins a block, begins the next item of a list."""
-        return self._is_list and _ITEM.match(line) is not None
+        `is_apart` says that there is a blank line in front of it.
+        """
+        if not line or self._is_in_fence(line):
+            return False
+        if line[0].isspace():
+            return self._is_item(line.expandtabs(_CODE))
+        return is_apart or self._begins(line)
+
+    def goes_on(self, line: str) -> bool:
+        """Whether the next line is the next item of a list, or begins a list in an item, or is more of a quote."""
+        return self._is_item(line.expandtabs(_CODE)) or (line[:1], self._before[:1]) == (">", ">")
 
     def ends_fence(self, line: str) -> bool:
         """Whether the next line, which begins so, closes the fence that is open."""
-        found = _FENCE.match(line)
+        line = line.expandtabs(_CODE)
+        found = _FENCE.match(line.lstrip(" "))
         return bool(self._is_in_fence(line) and found and found[1].startswith(self._fence) and not found[2].strip())
 
-    def numbered_on(self, line: str) -> str:
-        """The next line, which begins a leaf, with the number that it has in its list."""
-        found = _NUMBER.match(line)
-        return f"{self._number + 1}{line[found.end() :]}" if found and self._number else line
+    def reopened(self, line: str) -> tuple[str, str]:
+        """What opens again what the next line is in, and the line as it stands behind that."""
+        text = line.lstrip(" \t")
+        line = line[: len(line) - len(text)].expandtabs(_CODE) + text
+        around = self._around(line)
+        if self._is_in_fence(line) or (self._columns and not self._begins(line)):
+            return _opening(around) + self._reopens, line
+        if _indent(line) - _inside(around) >= _CODE:
+            line = " " * _inside(around) + text
+        if self._is_item(line) and (follows := self._items[len(around) :]) and follows[0].number is not None:
+            around = (*around, follows[0]._replace(marker=follows[0].numbered))
+        return _opening(around), line
+
+    def reopened_within(self, line: str) -> str:
+        """What opens again what the next line is in, and is in it, when it has begun so and its text goes on."""
+        line = line.expandtabs(_CODE)
+        if self._is_in_fence(line) or self._columns:
+            return _opening(self._around(line)) + self._reopens
+        items = self._after(line)
+        quotes = _QUOTES.match(line, _inside(items))
+        return _opening(items) + " " * _inside(items) + (quotes[0].lstrip(" ") if quotes else "")
+
+    def _begins(self, line: str) -> bool:
+        """Whether the next line begins a block, in an item or not, and is not more of the text before it."""
+        if not self._before.strip() or not line.strip():
+            return bool(line.strip())
+        at, around = _indent(line), self._around(line)
+        if at - _inside(around) >= _CODE or not _BLOCK.match(line, at):
+            return False
+        begins_list = _MARKER.match(line, at)
+        if begins_list is None or len(around) < len(self._items) or _NO_TEXT.match(self._before):
+            return True
+        return begins_list[2] in (None, "1") and begins_list.end() < len(line)
+
+    def _is_item(self, line: str) -> bool:
+        """Whether the next line begins the next item of a list that is open, or a list in an item."""
+        around = self._around(line)
+        found = _MARKER.match(line, _inside(around))
+        if found is None or self._is_in_fence(line) or not self._begins(line):
+            return False
+        follows = self._items[len(around) :]
+        return follows[0].marker[-1] == found[1][-1] if follows else bool(around)
+
+    def _around(self, line: str) -> tuple[Item, ...]:
+        """The items that a line is far enough in to belong to."""
+        column = _indent(line)
+        return tuple(takewhile(lambda item: item.inside <= column, self._items))
+
+    def _after(self, line: str) -> tuple[Item, ...]:
+        """The items that are open behind the next line."""
+        if not self._begins(line):
+            return self._items
+        items = list(self._around(line))
+        follows = next(iter(self._items[len(items) :]), None)
+        at = _inside(items)
+        while (found := _MARKER.match(line, at)) and len(items) < DEEPEST // 2:
+            marker, digits, spaces = found.groups()
+            at = found.end() if 0 < len(spaces) <= _CODE else found.end(1) + 1
+            number = int(digits) if digits else None
+            if number is not None and follows and follows.number is not None and follows.marker[-1] == marker[-1]:
+                number = follows.number + 1
+            items.append(Item(found.start(1), marker, at, number))
+            follows = None
+        return tuple(items)
 
     def _is_in_fence(self, line: str) -> bool:
         """A fence in an item ends with it, closed or not."""
         return bool(self._fence) and (not line.strip() or _indent(line) >= self._depth)
 
-    def _reads_fence(self, line: str, start: int) -> bool:
-        if self._is_in_fence(line):
-            if self.ends_fence(line):
-                self._fence = self.opening = ""
-            return True
-        if self._fence:
-            self._fence = self.opening = ""
-        found = _FENCE.match(line, start)
+    def _opens_fence(self, line: str) -> bool:
+        at = max(_indent(line), _inside(self._items))
+        found = _FENCE.match(line, at)
         if found is None or (found[1][0] == "`" and "`" in found[2]):
             return False
-        self._fence, self._columns = found[1], 0
-        self.opening, self.margin = f"{found[1]}{found[2]}\n", _indent(line)
-        self._depth = start + 1 if start else min(self._inside, self.margin)
+        self._fence, self._depth, self._columns = found[1], _inside(self._items), 0
+        self._reopens = f"{' ' * at}{found[0]}\n"
         return True
 
-    def _reads_table(self, line: str, before: str, bars: int) -> bool:
-        if not line.strip():
-            self._columns, self.opening = 0, ""
-        elif not self._columns and "|" in before and bars <= _WIDEST and _TABLE.fullmatch(line):
-            self._columns = bars + 1
-            self.opening, self.margin = f"{before.lstrip()}\n{line.lstrip()}\n", _indent(line)
-        return self._columns > 0
-
-    def _count(self, line: str, before: str) -> None:
-        """Keep the number of an item; what begins a block at the margin ends the list before it."""
-        if found := _NUMBER.match(line):
-            self._number = self._number + 1 if self._number else int(found[1])
-            self._is_list = True
-        elif line and not line[0].isspace() and (_BLOCK.match(line) or not before.strip()):
-            self._number = 0
-            self._is_list = _ITEM.match(line) is not None
+    def _opens_table(self, line: str, bars: int) -> bool:
+        if self._columns or "|" not in self._before or bars > _WIDEST or not _TABLE.fullmatch(line):
+            return False
+        self._columns = bars + 1
+        at = max(_indent(self._before), _inside(self._items))
+        self._reopens = f"{' ' * at}{self._before[at:]}\n{line}\n"
+        return True
 
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
+
+
+def _inside(items: Sequence[Item]) -> int:
+    """How far in a line is that belongs to all of these."""
+    return items[-1].inside if items else 0
+
+
+def _opening(items: Sequence[Item]) -> str:
+    """The items, each in the one before it, without anything else in them yet."""
+    return f"{REOPENED * len(items)}\n\n{''.join(item.line for item in items)}" if items else ""

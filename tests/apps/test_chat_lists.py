@@ -1,0 +1,204 @@
+"""An answer on the screen: drawn by few widgets, as whoever reads it expects, and still text to select."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.apps.chatting import chat, finished, says, screen, shows, started, until, write
+from textual.pilot import Pilot
+from textual.widget import Widget
+
+from handrail.apps.chat._app import ChatApp
+from handrail.apps.chat._block import Rows
+from handrail.apps.chat._conversation import Prose, parser
+
+WIDE, NARROW = (80, 60), (24, 40)
+END = "The end."
+LONG = "words that go on until they do not fit on one line of the screen any more"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def agent(text: str, *, piece: int = 7) -> ChatApp:
+    pieces = [text[start : start + piece] for start in range(0, len(text), piece)]
+    return chat([started(), *says("m1", *pieces, f"\n\n{END}"), finished()])
+
+
+async def answer(pilot: Pilot[None]) -> list[str]:
+    """The lines of the answer, from its left edge on."""
+    await write(pilot, "go")
+    await shows(pilot, "✓ finished", END)
+    _, _, drawn = screen(pilot.app).partition(" agent\n")
+    return [line[3:].rstrip() for line in drawn.partition(END)[0].rstrip().splitlines()]
+
+
+SHAPES = {
+    "bullets": ("- one\n- two\n", ["• one", "• two"]),
+    "numbers": ("9. nine\n1. ten\n", ["  9. nine", " 10. ten"]),
+    "a list that begins with another number": ("3) three\n4) four\n", [" 3. three", " 4. four"]),
+    "nested": (
+        "- a\n  - b\n    - c\n  1. d\n     - e\n- f\n",
+        ["• a", "  ▪ b", "    ‣ c", "   1. d", "      ▪ e", "• f"],
+    ),
+    "lists at once": ("- - - deep\n- 1. x\n", ["• ▪ ‣ deep", "•  1. x"]),
+    "loose": ("- a\n\n- b\n\n\n- c\n", ["• a", "• b", "• c"]),
+    "paragraphs in an item": ("- a\n\n  b\n\n  - c\n- d\n", ["• a", "", "  b", "  ▪ c", "• d"]),
+    "an item without text": ("- a\n-\n- c\n", ["• a", "•", "• c"]),
+    "a hard break": ("- a\\\n  b\n- c\n", ["• a", "  b", "• c"]),
+    "what is wrapped": (
+        f"1. {LONG} {LONG}\n   - {LONG}\n",
+        [
+            " 1. words that go on until they do not fit on one line of the screen any",
+            "    more words that go on until they do not fit on one line of the screen",
+            "    any more",
+            "    • words that go on until they do not fit on one line of the screen any",
+            "      more",
+        ],
+    ),
+    "tasks": ("- [ ] open\n- [x] done\n", ["• [ ] open", "• [x] done"]),
+    "a heading and a rule in an item": ("- # head\n  ***\n  text\n", ["• head", "  " + "─" * 20, "  text"]),
+    "a quote": (f"> {LONG} and more\n", [f"▌ {LONG}", "▌ and more"]),
+    "quotes in each other": ("> a\n> > b\n>\n> c\n", ["▌ a", "▌", "▌ ▌ b", "▌", "▌ c"]),
+    "an empty quote": (">\n\nx\n", ["▌", "", "x"]),
+    "a list in a quote": ("> - a\n> - b\n", ["▌ • a", "▌ • b"]),
+    "a quote in a list": ("- a\n\n  > b\n- c\n", ["• a", "", "  ▌ b", "• c"]),
+    "right to left": ("- مرحبا\n- שלום\n", ["• مرحبا", "• שלום"]),
+    "wide characters": (f"- {'한국어 ' * 13}\n", ["• " + "한국어 " * 9 + "한국어", "  한국어 한국어 한국어"]),
+    "two lists": ("- a\n\n1. b\n", ["• a", "", " 1. b"]),
+    "headings": ("# One\n## Two\nwords\n### Three\n", ["One", "", "Two", "", "words", "", "Three"]),
+    "paragraphs": ("one\n\ntwo\nand\n\n\nthree\n", ["one", "", "two and", "", "three"]),
+    "a rule": ("a\n\n***\nb\n", ["a", "", "─" * 20, "", "b"]),
+    "what is around": ("before\n\n- a\n\nafter\n", ["before", "", "• a", "", "after"]),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_what_is_listed_and_quoted_is_laid_out(shape: str) -> None:
+    text, expected = SHAPES[shape]
+    async with agent(text).run_test(size=WIDE) as pilot:
+        assert await answer(pilot) == expected
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_what_comes_bit_by_bit_is_drawn_as_what_comes_at_once(shape: str) -> None:
+    text, _ = SHAPES[shape]
+    async with agent(text, piece=len(text)).run_test(size=WIDE) as pilot:
+        whole = await answer(pilot)
+    async with agent(text, piece=1).run_test(size=WIDE) as pilot:
+        assert await answer(pilot) == whole
+
+
+async def test_all_but_code_and_tables_takes_one_widget() -> None:
+    listed = "".join(f"{'  ' * (n % 4)}- item **{n}**\n" for n in range(12))
+    app = agent(f"# Head\n\nwords\n\n{listed}\n> quoted\n> > twice\n\n1. x\n\n***\n")
+    async with app.run_test(size=WIDE) as pilot:
+        await answer(pilot)
+        assert [type(widget) for widget in app.query_one(Prose).walk_children(Widget)] == [Rows]
+
+
+async def test_code_and_tables_in_items_are_widgets_between_the_rows() -> None:
+    text = "- code:\n  ```python\n  x = 1\n  ```\n  behind it\n- 1. | a | b |\n     |---|---|\n     | 1 | 2 |\n- last\n"
+    async with agent(text).run_test(size=WIDE) as pilot:
+        lines = [line for line in await answer(pilot) if line]
+        [code] = [line for line in lines if "x = 1" in line]
+        [head] = [line for line in lines if "│ a" in line]
+        assert lines[0] == "• code:"
+        assert code.startswith("    x = 1")
+        assert lines[lines.index(code) + 1] == "  behind it"
+        assert head.startswith("      │ a")
+        assert lines[-1] == "• last"
+
+
+async def test_code_in_a_quote_stays_behind_its_bar() -> None:
+    text = "> said:\n> ```\n> x = 1\n> ```\n\n- a\n\n  > b\n  > ```\n  > y = 2\n  > ```\n"
+    async with agent(text).run_test(size=WIDE) as pilot:
+        lines = await answer(pilot)
+        assert "▌   x = 1" in lines
+        assert "  ▌   y = 2" in lines
+        assert "" in lines
+
+
+async def test_nothing_is_lost_where_there_is_no_room() -> None:
+    text = "".join(f"{'  ' * depth}- word{depth}\n" for depth in range(15))
+    async with agent(text).run_test(size=NARROW) as pilot:
+        drawn = "".join(await answer(pilot)).replace(" ", "")
+        assert [int(found) for found in re.findall(r"word(\d+)", drawn)] == list(range(15))
+
+
+async def test_what_is_written_in_an_item_keeps_its_style() -> None:
+    app = agent("- **bold** *slanted* `code` ~~gone~~ [link](http://a.b)\n")
+    async with app.run_test(size=WIDE) as pilot:
+        await answer(pilot)
+        styles = {
+            segment.text: segment.style
+            for strip in app.query_one(Rows).render_lines(app.query_one(Rows).size.region)
+            for segment in strip
+            if segment.style
+        }
+        assert styles["bold"].bold
+        assert styles["slanted"].italic
+        assert styles["gone"].strike
+        assert styles["code"].bgcolor != styles["bold"].bgcolor
+        assert styles["• "].color != styles["bold"].color
+        assert styles["link"].underline
+
+
+async def test_a_link_in_an_item_is_followed() -> None:
+    app = agent("- an item\n  - with [a link](http://a.b/c) in it\n")
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        lines = await answer(pilot)
+        assert lines[1].startswith("  ▪ with a link")
+        await pilot.click(Rows, offset=(lines[1].index("a link") + 1, 1))
+        await shows(pilot, "Copied the link http://a.b/c")
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "selected"),
+    [
+        ((0, 0), (4, 2), "• alpha beta\n  ▪ gamma\n• del"),
+        ((2, 0), (6, 0), "alpha"),
+        ((4, 1), (8, 1), "gamma"),
+    ],
+)
+async def test_what_is_selected_is_what_is_copied(start: tuple[int, int], end: tuple[int, int], selected: str) -> None:
+    app = agent("- alpha beta\n  - gamma\n- delta\n")
+    async with app.run_test(size=WIDE) as pilot:
+        await answer(pilot)
+        await pilot.mouse_down(Rows, offset=start)
+        await pilot.hover(Rows, offset=end)
+        await pilot.mouse_up(Rows, offset=end)
+        assert app.screen.get_selected_text() == selected
+
+
+async def test_a_wrapped_item_is_selected_from_line_to_line() -> None:
+    app = agent(f"- {LONG} {LONG}\n")
+    async with app.run_test(size=WIDE) as pilot:
+        lines = await answer(pilot)
+        await pilot.mouse_down(Rows, offset=(2, 1))
+        await pilot.hover(Rows, offset=(len(lines[1]), 1))
+        await pilot.mouse_up(Rows, offset=(len(lines[1]), 1))
+        assert app.screen.get_selected_text() == lines[1].strip()
+
+
+async def test_lists_follow_the_theme() -> None:
+    app = agent("- a\n\n> b\n")
+    async with app.run_test(size=WIDE) as pilot:
+        await answer(pilot)
+
+        def colours() -> list[object]:
+            return [rows.get_visual_style(name).foreground for rows in app.query(Rows) for name in ("bullet", "bar")]
+
+        dark = colours()
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: colours() != dark)
+
+
+def test_what_is_nested_deeper_than_is_laid_out_stays_text() -> None:
+    """Nothing of it is lost."""
+    for text in ("> " * 60 + "deep\n", "- " * 60 + "deep\n"):
+        rows = [row for token in parser().parse(text) for row in token.meta.get("rows", ())]
+        assert any("deep" in (row.words if isinstance(row.words, str) else row.words.content) for row in rows)
