@@ -7,6 +7,9 @@ without validating them.
 *What is no stream.* Servers that cannot stream, and gateways that fail behind a status of 200, answer with one JSON
 document: the whole answer, or an error object. It is read as if it were the only chunk.
 
+*The end of a stream* is "[DONE]" or the end of the body. Usage comes behind the finish reason; a server that then sends
+neither, but keeps the connection open, and alive with comments, is waited for a few seconds and no longer.
+
 *Leaving a stream.* What is left of the body is read inside a scope that ends at once, or, behind "[DONE]", after a
 moment in which the body normally ends and its connection becomes free for the next request. Every generator between
 here and the socket is thus left by its end or by an exception, and none is left suspended.
@@ -17,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
+import math
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -31,7 +35,7 @@ from handrail.backends._openai_errors import is_overflow, words_of
 from handrail.backends._openai_messages import messages_out, tools_out
 from handrail.backends._per_loop import PerLoop
 from handrail.errors import BackendError, RemoteDecodeError
-from handrail.loop._backend import BackendRequest, Delta
+from handrail.loop._backend import BackendRequest, Delta, FinishDelta
 
 try:
     import openai
@@ -60,6 +64,7 @@ _TRANSPORT = {
 _DONE = b"[DONE]"
 _MAX_CHUNK = 16 * 2**20
 _MAX_TEXT = 2_000
+_BEHIND_FINISH = 5.0
 _REST_OF_BODY = 0.2
 _CLOSE_GRACE = 2.0
 
@@ -143,6 +148,8 @@ class _Stream:
         self._document: bytearray | None = None
         """The body so far, if it is no stream but one JSON document."""
         self._begun = False
+        self._deadline = math.inf
+        """Until when to wait for more, behind the finish reason."""
         self._ready: deque[Delta] = deque()
         self._chunks = 0
         self._done = False
@@ -187,7 +194,9 @@ class _Stream:
 
     async def _read(self) -> None:
         """Take one read of the body in; nothing comes behind "[DONE]"."""
-        read = await anext(self._reads, None)
+        read: bytes | None = None
+        with anyio.CancelScope(deadline=self._deadline):
+            read = await anext(self._reads, None)
         if read is None:
             self._end()
             return
@@ -222,6 +231,8 @@ class _Stream:
             if not isinstance(chunk, dict):
                 raise ValueError(f"a chunk of the stream is no object: {data[:80]!r}")
             self._ready.extend(deltas_of(cast("dict[str, Any]", chunk)))
+            if self._deadline < math.inf or any(isinstance(delta, FinishDelta) for delta in self._ready):
+                self._deadline = anyio.current_time() + _BEHIND_FINISH
 
 
 def _no_stream(content_type: str) -> str:
