@@ -111,7 +111,9 @@ def _request_parts(message: Message, names: dict[str, str], provider: str) -> li
             return [ai.UserPromptPart(_content(message.content, provider))]
         case ToolMessage():
             name = names.get(message.tool_call_id, "unknown")
-            return [ai.ToolReturnPart(name, _content(message.content, provider), message.tool_call_id)]
+            content = _content(message.content, provider)
+            outcome = "failed" if message.error else "success"  # some providers have a place of their own for it
+            return [ai.ToolReturnPart(name, content, message.tool_call_id, outcome=outcome)]
         case _:
             return []
 
