@@ -362,7 +362,7 @@ def cancel_twice(self: Core[Any]) -> None:
     """`Core.cancel`, but decided outside the section."""
     if self._row.cancel.do is Do.CALL_OFF:
         self._call_off()
-        self._call_hook()
+        self._call_hook(self.driver().on_cancel)
 
 
 def emit_too_late(self: Core[Any], event: Any) -> bool:
