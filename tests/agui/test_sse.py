@@ -121,6 +121,13 @@ def test_fields_of_a_block(body: bytes, payloads: list[bytes]) -> None:
         b"data: b\n",
         b"data: b\nc",
         b"data: " + b"b" * LIMIT,
+        b"id: 1\ndata: b\n\n",
+        b"id: 1\ndata: b\ndata: c\n\n",
+        b"data: b\nid: 1\n\n",
+        b"id: data: b\n\n",
+        b"id: 1\nx\n\n",
+        b"\ndata: b\n\n",
+        b"x",
     ],
 )
 def test_a_read_that_looks_like_one_block(before: bytes, read: bytes) -> None:
@@ -138,10 +145,11 @@ def test_a_read_that_looks_like_one_block(before: bytes, read: bytes) -> None:
 
 def test_a_block_may_have_as_many_bytes_as_the_limit() -> None:
     """P-14: also when it comes as one read."""
-    block = b"data: " + b"a" * (LIMIT - 6)
-    assert framed([b"\n", block + b"\n\n"]) == [block[6:]]
-    with pytest.raises(RemoteDecodeError, match="limit"):
-        framed([b"\n", block + b"a\n\n"])
+    for before, data in ((b"", b"a" * (LIMIT - 6)), (b"id: 1\n", b"a" * (LIMIT - 11))):
+        block = before + b"data: " + data
+        assert framed([b"\n", block + b"\n\n"]) == framed([b"\n" + block + b"\n\n"]) == [data]
+        with pytest.raises(RemoteDecodeError, match="limit"):
+            framed([b"\n", block + b"a\n\n"])
 
 
 FRAGMENTS = st.lists(

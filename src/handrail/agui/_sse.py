@@ -4,8 +4,8 @@ What is taken, and how:
 
 - CR, LF and CRLF end a line, mixed and cut as may be; no other separator does. Everything below sees LF only.
 - Each byte is looked at a constant number of times: a read without the end of a line is put aside, and a read with one
-  is split at its empty lines. A block of one `data:` line, which is what everybody sends, costs one step; a read that
-  is such a block and no more, which is what a stream that is written as it is made comes in, is not split at all.
+  is split at its empty lines. A block of one `data:` line, with an id before it or without, is what everybody sends,
+  and costs one step; a read that is one such block without an id is not even split.
 - Of a block only the values of its `data` lines are kept; comments and other fields go as soon as they are complete.
 - The limit counts the bytes of the block at hand, its unfinished line included and the ends of lines not. A finished
   comment is not counted, so that comments may keep a connection alive for ever. Where a body is cut makes no
@@ -72,8 +72,10 @@ class EventStreamFraming:
             text = text[1:]
         *blocks, rest = text.split(b"\n\n")
         for block in blocks:
-            if block.startswith(b"data: ") and b"\n" not in block and not self._held and len(block) <= self._limit:
-                data = block[6:]
+            start = block.find(b"data: ")
+            is_plain = start == 0 or (start > 0 and _is_id(block[:start]))
+            if is_plain and block.find(b"\n", start) < 0 and not self._held and len(block) <= self._limit:
+                data = block[start + 6 :]
             else:
                 self._hold(block)
                 data = self._finish()
@@ -135,3 +137,8 @@ class EventStreamFraming:
             shown = excerpt(bytes(self._data) + (value.removeprefix(b" ") if name == b"data" else b"") or first)
             words = f"an event of more than {self._limit} bytes, which is the limit (max_event_bytes)"
             raise RemoteDecodeError(f"the peer sent {words}; it begins: {shown}", excerpt=shown)
+
+
+def _is_id(lines: bytes) -> bool:
+    """Whether this is the line of an id and nothing else."""
+    return lines.startswith(b"id: ") and lines.find(b"\n") == len(lines) - 1
