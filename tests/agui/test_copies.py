@@ -65,12 +65,12 @@ def writable(value: Any) -> Iterator[object]:
     if isinstance(value, BaseModel):
         further = value.__pydantic_extra__
         yield from (value, value.__dict__, value.__pydantic_fields_set__)
-        yield from writable(list(value.__dict__.values()))
+        yield from writable(tuple(value.__dict__.values()))
         if further is not None:
             yield from writable(further)
     elif isinstance(value, dict):
         yield value
-        yield from writable(list(value.values()))
+        yield from writable(tuple(value.values()))
     elif isinstance(value, list | tuple):
         if isinstance(value, list):
             yield value
