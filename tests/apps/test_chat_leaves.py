@@ -8,18 +8,17 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from markdown_it.token import Token
 
 from handrail.apps._visible import visible
-from handrail.apps.chat._conversation import parser
 from handrail.apps.chat._leaves import Leaves
-from handrail.apps.chat._rows import Row
+from handrail.apps.chat._prose import parser
+from handrail.apps.chat._rows import Code, Grid, Margin, Row
 
 PARSER = parser()
 
 LONGEST_LEAF = 4_700  # characters
 MOST_LINES = 62
-MOST_WIDGETS = 100
+MOST_CELLS = 1_000
 
 SIZE = 16_000
 KINDS = {
@@ -81,23 +80,23 @@ def leaves_of(text: str, cut: int) -> list[str]:
     return leaves.all
 
 
-def widgets_of(text: str) -> int:
-    """How many widgets a Markdown text takes, by the tokens of its parser."""
-    each = {"fence": 2, "code_block": 2, "table_open": 2}
-    each |= dict.fromkeys(("rows", "blockquote_open", "paragraph_open", "heading_open", "hr", "td_open", "th_open"), 1)
-    return sum(each.get(token.type, 0) for token in PARSER.parse(text))
+def pieces(text: str) -> list[Row | Grid | Code]:
+    return [piece for token in PARSER.parse(text) for piece in token.meta["rows"]]
+
+
+def cells_of(text: str) -> int:
+    """How many cells the tables of a text have, by its parser."""
+    return sum(len(row) for piece in pieces(text) if isinstance(piece, Grid) for row in piece.rows)
 
 
 def drawn(leaves: Iterable[str]) -> list[tuple[int, str, str]]:
     """The rows that are not blank: how deep they are, the marker, the words."""
-    rows = [row for leaf in leaves for token in PARSER.parse(leaf) for row in token.meta.get("rows", ())]
-    rows = [row for row in rows if row.first or row.words]
-    return [(len(row.first), "".join(text for text, _ in row.first).strip(), words(row)) for row in rows]
+    rows = [row for leaf in leaves for row in pieces(leaf) if isinstance(row, Row) and (row.first or row.words)]
+    return [(len(row.first), plain(row.first).strip(), words(row)) for row in rows]
 
 
-def margins(tokens: Iterable[Token]) -> list[str]:
-    """What stands on the left of code and tables in items and quotes."""
-    return ["".join(text for text, _ in token.meta["margin"]) for token in tokens if "margin" in token.meta]
+def plain(margin: Margin) -> str:
+    return "".join(text for text, _ in margin)
 
 
 def words(row: Row) -> str:
@@ -111,15 +110,15 @@ def test_a_text_of_any_shape_is_cut_into_leaves_of_bounded_size(kind: str) -> No
     leaves = leaves_of(text, 1_501)
     assert max(map(len, leaves)) <= LONGEST_LEAF
     assert max(leaf.count("\n") for leaf in leaves) <= MOST_LINES
-    assert max(map(widgets_of, leaves)) <= MOST_WIDGETS
+    assert max(map(cells_of, leaves)) <= MOST_CELLS
 
 
 @settings(max_examples=80, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(st.lists(st.tuples(st.sampled_from(BLOCKS), st.integers(1, 30)), max_size=12))
-def test_no_mixture_of_blocks_makes_a_leaf_of_many_widgets(bits: list[tuple[str, int]]) -> None:
+def test_no_mixture_of_blocks_makes_a_leaf_of_many_cells(bits: list[tuple[str, int]]) -> None:
     """F-17: by the parser's own account, not by the guess that the leaves are cut by."""
     for leaf in leaves_of("".join(block * times for block, times in bits), 5_000):
-        assert widgets_of(leaf) <= MOST_WIDGETS
+        assert cells_of(leaf) <= MOST_CELLS
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -142,7 +141,7 @@ def test_a_leaf_that_was_drawn_is_final_and_code_stays_code() -> None:
     stands = leaves.grow("```python\n" + "a = 1\n" * 1_500 + "```\nafter", is_whole=True)
     assert stands == len(drawn) - 1
     assert leaves.all[:stands] == drawn[:-1]
-    assert all(leaf.startswith("```python\n") for leaf in leaves.all)
+    assert all(leaf.startswith("```python") for leaf in leaves.all)
     assert leaves.all[-1].endswith("```\nafter")
 
 
@@ -174,12 +173,14 @@ def test_a_list_is_numbered_on() -> None:
     assert [marker for _, marker, _ in drawn(leaves)] == [f"{number}." for number in range(1, 121)]
 
 
-def test_what_belongs_to_an_item_stays_with_it() -> None:
-    item = "1. first\n\n   ```sh\n   ls\n   ```\n\n   more of it\n\n"
-    leaves = leaves_of(item * 20, 11)
+def test_what_belongs_to_an_item_stays_in_it() -> None:
+    leaves = leaves_of("1. first\n\n   ```sh\n   ls\n   ```\n\n   more of it\n\n" * 20, 11)
     assert len(leaves) > 2
-    for leaf in leaves:
-        assert leaf.count("first") == leaf.count("```sh") == leaf.count("more of it")
+    items = [row for number in range(1, 21) for row in ((1, f"{number}.", "first"), (1, "", "more of it"))]
+    assert [row for row in drawn(leaves) if row[2]] == items
+    code = [piece for leaf in leaves for piece in pieces(leaf) if isinstance(piece, Code)]
+    assert "".join(piece.text for piece in code) == "ls" * 20
+    assert {plain(piece.rest).strip() for piece in code} == {""}
 
 
 def test_the_text_of_an_item_goes_on_as_far_in() -> None:
@@ -194,27 +195,25 @@ def test_the_text_of_an_item_goes_on_as_far_in() -> None:
 def test_what_is_nested_too_far_in_is_moved_out() -> None:
     leaves = leaves_of("- all\n" + "      - nested\n" * 300, 13)
     assert len(leaves) > 2
-    assert not any(token.type == "code_block" for leaf in leaves for token in PARSER.parse(leaf))
+    assert not any(isinstance(piece, Code) for leaf in leaves for piece in pieces(leaf))
 
 
-def test_code_in_an_item_stays_code_and_stays_in_it() -> None:
-    leaves = leaves_of("- a\n  - ```python\n" + "    x = 1\n" * 200 + "    ```\n- next\n", 17)
-    assert len(leaves) > 3
-    for leaf in leaves:
-        tokens = PARSER.parse(leaf)
-        [fence] = [token for token in tokens if token.type == "fence"]
-        assert set(fence.content.split("\n")) == {"x = 1", ""}
-        assert margins(tokens) == ["    "]
+def test_code_goes_on_without_a_seam() -> None:
+    leaves = leaves_of("- a\n  - ```python\n" + "    x = 1\n\n\n" * 200 + "    ```\n- next\n", 17)
+    assert len(leaves) > 10
+    code = [piece for leaf in leaves for piece in pieces(leaf) if isinstance(piece, Code)]
+    assert "\n".join(piece.text for piece in code) == "x = 1\n\n\n" * 199 + "x = 1\n\n"
+    assert {(piece.language, plain(piece.rest)) for piece in code} == {("python", "    ")}
+    assert [piece.goes_on for piece in code] == [False, *[True] * (len(code) - 1)]
+    assert [piece.is_open for piece in code] == [*[True] * (len(code) - 1), False]
     assert drawn(leaves)[-1] == (1, "•", "next")
 
 
 def test_a_table_in_an_item_stays_a_table_and_stays_in_it() -> None:
     leaves = leaves_of("1. | a | b |\n   |---|---|\n" + "   | 1 | 2 |\n" * 100 + "2. next\n", 17)
-    tokens = [token for leaf in leaves for token in PARSER.parse(leaf)]
-    assert (
-        sum(token.type == "tr_open" for token in tokens) - 2 * sum(token.type == "table_open" for token in tokens) >= 0
-    )
-    assert set(margins(tokens)) == {"    "}
+    tables = [piece for leaf in leaves for piece in pieces(leaf) if isinstance(piece, Grid)]
+    assert [len(table.rows) for table in tables] == [59, 43]
+    assert {plain(table.rest) for table in tables} == {"    "}
     assert drawn(leaves)[-1] == (1, "2.", "next")
 
 

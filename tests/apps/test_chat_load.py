@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 from tests.apps.chatting import Agent, chat, finished, says, screen, shows, started, until, write
-from tests.apps.test_chat_leaves import LONGEST_LEAF, MOST_WIDGETS, widgets_of
+from tests.apps.test_chat_leaves import LONGEST_LEAF
 from textual.events import Key
 from textual.widget import Widget
 
@@ -20,12 +20,15 @@ from handrail.apps._visible import visible
 from handrail.apps.chat._app import ChatApp
 from handrail.apps.chat._composer import Composer
 from handrail.apps.chat._conversation import Conversation
+from handrail.apps.chat._prose import Prose, Rows
 from handrail.apps.chat._sheet import Block
 from handrail.messages import assistant, user
-from handrail.testing import delay
+from handrail.testing import delay, gate
 
 SIZE = (80, 24)
 ANSWERED_WITHIN = 0.1  # seconds, on a quiet machine
+MOST_WIDGETS = 6  # made for a redraw
+MOST_MOUNTED = 60  # whatever is written, on a screen of that size
 
 PAGE = [Block(f"leaf/{number}", "prose", f"# Leaf {number}\n\n- an item\n") for number in range(3)]
 
@@ -141,22 +144,28 @@ async def test_keys_are_answered_while_two_hundred_events_a_second_arrive(kind: 
 async def test_a_redraw_parses_and_mounts_no_more_than_a_few_leaves(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """F-17: counted, so it holds on any machine, also where all of it comes in one moment."""
     parsed: list[str] = []
+    made: list[Widget] = []
     redraws: list[tuple[int, int]] = []
-    parse, show = MarkdownIt.parse, Conversation.show
+    parse, show, init = MarkdownIt.parse, Conversation.show, Widget.__init__
 
     def noted(self: MarkdownIt, src: str, env: Any = None) -> Any:
         parsed.append(src)
         return parse(self, src, env)
 
-    async def counted(self: Conversation, blocks: Any) -> bool:
+    def counted(self: Widget, *children: Widget, **options: Any) -> None:
+        made.append(self)
+        init(self, *children, **options)
+
+    async def watched(self: Conversation, blocks: Any) -> bool:
         parsed.clear()
+        made.clear()
         is_drawn = await show(self, blocks)
-        texts = list(parsed)  # counting parses them once more
-        redraws.append((sum(map(len, texts)), sum(map(widgets_of, texts))))
+        redraws.append((sum(map(len, parsed)), sum(isinstance(one, Prose | Rows) for one in made)))
         return is_drawn
 
     monkeypatch.setattr(MarkdownIt, "parse", noted)
-    monkeypatch.setattr(Conversation, "show", counted)
+    monkeypatch.setattr(Widget, "__init__", counted)
+    monkeypatch.setattr(Conversation, "show", watched)
     app = chat(list(at_length(GROWING[kind] * 2, pause=0)))
     async with app.run_test(size=SIZE) as pilot:
         await write(pilot, "go")
@@ -166,21 +175,64 @@ async def test_a_redraw_parses_and_mounts_no_more_than_a_few_leaves(kind: str, m
     assert max(widgets for _, widgets in redraws) <= MOST_WIDGETS
 
 
+MILLION = 1_000_000
+ANSWERS = {
+    "paragraphs": "All work and *no* play makes an agent dull. " * 23 + "\n\n",
+    "one line": "All work and *no* play makes an agent dull. ",
+    "a list": "- an item with **some** words in it\n",
+    "a numbered list": "1. an item with `code` in it\n",
+    "one item with lists": "  - an item in an item\n    - and in that one\n      1. and in that\n",
+    "quotes": "> somebody said so\n\n",
+    "one quote": "> > somebody said so, and somebody else\n",
+    "a table": "| 1 | 2 | three |\n",
+    "code": "x = f(1)  # as it was\n",
+    "words without end": "x",
+}
+OPENINGS = {"one item with lists": "- all\n", "a table": "| a | b | c |\n|---|---|---|\n", "code": "```python\n"}
+
+
 @pytest.mark.slow
-async def test_a_million_characters_are_drawn_by_no_more_widgets_than_a_page_takes() -> None:
-    paragraph = "All work and no play makes an agent dull. " * 23 + "\n\n"
-    app = chat([started(), *says("m1", *[paragraph] * 1_050, "The end."), finished()])
+@pytest.mark.parametrize("kind", ANSWERS)
+async def test_a_million_characters_of_any_kind_are_drawn_by_no_more_than_a_page_takes(kind: str) -> None:
+    """F-17: no more is mounted at the end than at the beginning, and a piece there costs no more."""
+    text = OPENINGS.get(kind, "") + ANSWERS[kind] * (MILLION // len(ANSWERS[kind]))
+    pieces = [text[start : start + 10_000] for start in range(0, len(text), 10_000)]
+    opened = gate()
+    growing = [text[-40:]] * 40
+    start, *contents, end = says("m1", *pieces, *growing)
+    behind = len(contents) - len(growing)
+    app = chat([started(), start, *contents[:behind], opened, *at_pace(contents[behind:]), end, finished()])
+    sheet, costs = app._sheet, list[float]()  # pyright: ignore[reportPrivateUsage]
     async with app.run_test(size=SIZE) as pilot:
-        await write(pilot, "go")
-        await shows(pilot, "The end.", "✓ finished")
         conversation = app.query_one(Conversation)
-        assert len(app.session.transcript.text) > 1_000_000
-        assert len(list(conversation.walk_children())) <= conversation.most
+        await write(pilot, "go")
+        await until(pilot, lambda: len(app.session.transcript.text) >= len(text) and not sheet.is_behind, seconds=40)
+        show = Conversation.show
+
+        async def timed(self: Conversation, blocks: Any) -> bool:
+            began = time.thread_time()
+            try:
+                return await show(self, blocks)
+            finally:
+                costs.append(time.thread_time() - began)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Conversation, "show", timed)
+            opened.open()
+            await shows(pilot, "✓ finished")
+        assert sum(block.look == "prose" for block in sheet.blocks(app.session.transcript)) > 200
+        assert len(list(conversation.walk_children())) <= MOST_MOUNTED
         conversation.scroll_home(animate=False)
-        await until(pilot, lambda: "The end." not in screen(app))
-        assert len(list(conversation.walk_children())) <= conversation.most
-        await pilot.press("ctrl+end")
-        await shows(pilot, "The end.")
+        await until(
+            pilot, lambda: not conversation.is_following and len(list(conversation.walk_children())) <= MOST_MOUNTED
+        )
+    assert sorted(costs)[len(costs) // 2] < ANSWERED_WITHIN
+
+
+def at_pace(lines: Iterable[Any]) -> Iterator[Any]:
+    for line in lines:
+        yield line
+        yield delay(0.02)
 
 
 async def test_redrawing_a_long_conversation_touches_what_changed_and_mounts_a_page() -> None:

@@ -12,23 +12,18 @@ from collections.abc import Iterable, Sequence, Set
 from typing import ClassVar, TypeAlias
 
 import anyio
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from textual._styles_cache import StylesCache
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.geometry import Size
 from textual.widget import Widget
-from textual.widgets import Markdown, Static
-from textual.widgets.markdown import MarkdownBlock
+from textual.widgets import Static
 
-from handrail.apps.chat._block import Frame, Rows
-from handrail.apps.chat._rows import DEEPEST, fold
+from handrail.apps.chat._prose import Prose
 from handrail.apps.chat._sheet import Block
 
-__all__ = ["Conversation", "Fold", "Prose", "parser"]
+__all__ = ["Conversation", "Fold"]
 
-_WIDGETS_A_ROW = 5
+_SCREENS = 5  # full of rows are mounted
 _PORTION = 24  # of weight: what is mounted at once
 _BREATH = 0.02  # seconds between two portions; a screen is written 60 times a second
 
@@ -80,55 +75,6 @@ class Fold(Static, can_focus=True):
             self.update(f"▸ {block.text}")
         else:
             self.update(f"▾ {block.text.partition(chr(10))[0]}\n{block.more}")
-
-
-class Prose(Markdown):
-    """A leaf of an answer: Markdown that grows at its end. Its links open nothing: a model wrote them.
-
-    One that grows is made empty and then only ever appended to; one that was made whole is not appended to.
-    """
-
-    BLOCKS = Markdown.BLOCKS | {"blockquote_open": Frame}
-
-    def __init__(self, block: Block) -> None:
-        self._is_made_whole = not block.growing
-        super().__init__(block.text if self._is_made_whole else None, parser_factory=parser, open_links=False)
-        self.set_classes(block.look)
-        self.block = block
-        self._drawn = block.text if self._is_made_whole else ""
-        self._look()
-
-    async def draw(self, block: Block) -> bool:
-        """False where the text does not go on from what is there."""
-        more = block.text[len(self._drawn) :]
-        if not block.text.startswith(self._drawn) or (more and self._is_made_whole):
-            return False
-        self.block, self._drawn = block, block.text
-        if more:
-            await self.append(more)
-        self._look()
-        return True
-
-    def _look(self) -> None:
-        self.set_class(self._drawn.endswith("\n\n"), "apart")
-
-    def unhandled_token(self, token: Token) -> MarkdownBlock | None:
-        return Rows(self, token) if token.type == "rows" else None
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Without the margin behind the last piece, which may go on in the next leaf.
-
-        A rule with `:last-child` would say so, too, and have every piece styled again whenever one comes.
-        """
-        height = super().get_content_height(container, viewport, width)
-        return height - self.children[-1].styles.margin.bottom if self.children else height
-
-
-def parser() -> MarkdownIt:
-    """Of Markdown. HTML is shown as it was written, not dropped; what is nested too deeply to lay out stays text."""
-    markdown = MarkdownIt("gfm-like", {"html": False, "maxNesting": DEEPEST})
-    markdown.core.ruler.push("rows", fold)
-    return markdown
 
 
 Drawn: TypeAlias = Line | Fold | Prose
@@ -193,7 +139,7 @@ class Conversation(VerticalScroll):
     @property
     def most(self) -> int:
         """The weight of the blocks in the window."""
-        return _WIDGETS_A_ROW * self.screen.size.height
+        return _SCREENS * self.screen.size.height
 
     @property
     def _last(self) -> int:

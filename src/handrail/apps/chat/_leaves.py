@@ -1,18 +1,17 @@
 r"""A long Markdown text cut into leaves, each short enough to be laid out while somebody waits for a key.
 
-A Markdown widget lays out its last block again with every piece that arrives, and a block need not end: a fence that is
-never closed, a list of a thousand items, a line of a million characters. So a text is drawn as a row of widgets, a leaf
-each, and only the last one still grows. What was once put on a leaf stays there.
+A text is parsed and laid out again with every piece that arrives, and it need not come to an end: a fence that is never
+closed, a list of a thousand items, a line of a million characters. So it is drawn as a row of widgets, a leaf each, and
+only the last one still grows. What was once put on a leaf stays there.
 
-| a leaf ends                                    | once it has                               |
-|------------------------------------------------|-------------------------------------------|
-| before a line that begins a block              | 1,500 characters, 40 lines, or 16 widgets |
-| before any line                                | 3,000 characters, 60 lines, or 40 widgets |
-| behind a word                                  | 4,000 characters                          |
+| a leaf ends                                         | once it has                            |
+|-----------------------------------------------------|----------------------------------------|
+| before a line of code, an item, or any other block  | 1,000 characters, 25 lines, 300 cells  |
+| before any line                                     | 3,000 characters, 60 lines, 600 cells  |
+| behind a word                                       | 4,000 characters                       |
 
-The widgets are those of items, quotes and cells, as `Outline` guesses them. A fence or a table that is open where a
-leaf ends is opened again on the next one, so that code stays code, and columns stay columns; a list is numbered on, and
-what was nested begins at the margin.
+The cells are those of tables, as `Outline` guesses them. What is open where a leaf ends is opened again on the next
+one, so that code stays code, columns stay columns, and an item is as far in and has the number that it would have.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ __all__ = ["UNFINISHED", "Leaves"]
 UNFINISHED = re.compile(r"[\r\ud800-\udbff]\Z")
 """At the end of a text that goes on: half of a line end, or of a character."""
 
-_AT_A_BLOCK = (1_500, 40, 16)  # characters, lines, widgets
-_AT_A_LINE = (3_000, 60, 40)
+_AT_A_BLOCK = (1_000, 25, 300)  # characters, lines, cells
+_AT_A_LINE = (3_000, 60, 600)
 _AT_A_WORD = 4_000
 _LONGEST_WORD = 200
 
@@ -41,7 +40,7 @@ _AT_ONCE = 10_000  # characters; the shortest lines take 50 ms then
 
 class Leaves:
     """A growing text as leaves of Markdown, safe to draw; all but the last are final. `weights` says how many
-    rows and widgets each takes, about.
+    rows each takes, about.
 
     A text that does not begin with the one before is another text, and gets leaves of its own. Of a text that has
     grown by a lot only a part is taken in at once; then `is_behind`, and the same text is to be given again.
@@ -59,7 +58,7 @@ class Leaves:
         self._held = ""  # blank lines, and the beginning of a line, that may have to go on the next leaf
         self._line = ""  # the beginning of the line that is open
         self._bars = 0  # in it
-        self._lines = self._widgets = 0  # of the last leaf
+        self._lines = self._cells = 0  # of the last leaf
 
     def grow(self, text: str, *, is_whole: bool) -> int:
         """Take in what `text` has more than last time; if it is not whole, its end may wait for what comes.
@@ -94,16 +93,20 @@ class Leaves:
         blanks = len(held) - len(line)
         outline = self._outline
         begins = outline.begins_block(line, is_apart=blanks > 0)
-        if begins or (self._is_full(_AT_A_LINE) and not outline.ends_fence(line)):
+        if outline.is_in_fence(line):
+            if not outline.ends_fence(line):
+                opening, line = outline.reopened(line)
+                self._turn(opening)
+        elif begins or self._is_full(_AT_A_LINE):
             if (begins or blanks) and not outline.goes_on(line) and not self.all[-1].endswith("\n\n"):
                 self.all[-1] += "\n"
             if begins or blanks:
                 outline.read("", 0)
             opening, line = outline.reopened(line)
             self._turn(opening)
-        else:
-            for _ in range(blanks):
-                self._add("\n")
+            blanks = 0
+        for _ in range(blanks):
+            self._add("\n")
         if line:
             self._add(line)
 
@@ -131,23 +134,23 @@ class Leaves:
         self._weigh()
 
     def _end_line(self) -> None:
-        self._widgets += self._outline.read(self._line, self._bars)
+        self._cells += self._outline.read(self._line, self._bars)
         self._lines += 1
         self._weigh()
         self._line, self._bars = "", 0
 
     def _weigh(self) -> None:
-        self.weights[-1] = 1 + self._lines + len(self.all[-1]) // _ROW + self._widgets
+        self.weights[-1] = 1 + self._lines + len(self.all[-1]) // _ROW
 
     def _is_full(self, limits: tuple[int, int, int]) -> bool:
-        characters, lines, widgets = limits
-        return len(self.all[-1]) >= characters or self._lines >= lines or self._widgets >= widgets
+        characters, lines, cells = limits
+        return len(self.all[-1]) >= characters or self._lines >= lines or self._cells >= cells
 
     def _turn(self, opening: str) -> None:
         self._weigh()
         self.all.append(opening)
         self.weights.append(1)
-        self._lines = self._widgets = 0
+        self._lines = self._cells = 0
 
 
 def _says_what_begins(line: str) -> bool:

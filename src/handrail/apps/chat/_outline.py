@@ -1,15 +1,9 @@
-r"""What is open in a Markdown text, line by line: a fence, a table, items; and how many widgets a line is drawn by.
+r"""What is open in a Markdown text, line by line: a fence, a table, items; and how many cells a line is drawn by.
 
 Pure, and by the beginnings of lines alone. It is a guess, which tests hold against the parser: it may take text for
 more than it is, and for less only where fences are so entangled that it loses count of them; the lines of a leaf are
-bounded then, too.
-
-| a line                                    | widgets                                            |
-|-------------------------------------------|----------------------------------------------------|
-| of text, of a list, of a quote            | none                                               |
-| that opens a fence                        | 5: its own, and the rows that go on behind it      |
-| a row of a table                          | one for each column, and 5 more for the first      |
-| with more bars than a table is drawn with | one for each bar, so that it stays alone           |
+bounded then, too. A row of a table has as many cells as the table has columns, also where it leaves them out; and a
+line with more bars than a table is drawn with is given so many that it stays alone.
 """
 
 from __future__ import annotations
@@ -23,8 +17,8 @@ from handrail.apps.chat._rows import DEEPEST, REOPENED
 
 __all__ = ["Outline"]
 
-_OF_AN_INSET = 5
 _WIDEST = 30  # columns
+_ALONE = 1_000  # cells
 _CODE = 4  # spaces further in than what is around them make code of a line, or let the text before it go on
 
 _MARKER = re.compile(r" {0,3}([-+*]|(\d{1,9})[.)])( +|$)")
@@ -43,17 +37,6 @@ class Item(NamedTuple):
     inside: int
     number: int | None
 
-    @property
-    def numbered(self) -> str:
-        """Its marker with its number."""
-        return self.marker if self.number is None else f"{self.number}{self.marker[-1]}"
-
-    @property
-    def line(self) -> str:
-        """It with nothing in it; not with its number where what belongs to it would not be far enough in for that."""
-        fits = self.column + len(self.numbered) < self.inside
-        return f"{' ' * self.column}{self.numbered if fits else self.marker}\n"
-
 
 class Outline:
     """Reads a text line by line, and knows how to open again what is open."""
@@ -67,30 +50,34 @@ class Outline:
         self._before = ""
 
     def read(self, line: str, bars: int) -> int:
-        """Take in the beginning of the next line, which has so many bars; its widgets."""
+        """Take in the beginning of the next line, which has so many bars; its cells."""
         line = line.expandtabs(_CODE)
-        if self._is_in_fence(line):
+        if self.is_in_fence(line):
             if self.ends_fence(line):
                 self._fence = self._reopens = ""
             self._before = line
             return 0
-        widgets = bars if bars > _WIDEST else 0
         ends_table = not line.strip() or self._begins(line)
         self._items = self._after(line)
         self._fence = ""
         if ends_table:
             self._columns, self._reopens = 0, ""
-        if self._opens_fence(line) or self._opens_table(line, bars):
-            widgets += _OF_AN_INSET + self._columns
+        if not self._opens_fence(line):
+            self._opens_table(line, bars)
         self._before = line
-        return widgets + self._columns
+        return self._columns if bars <= _WIDEST else _ALONE
+
+    def is_in_fence(self, line: str) -> bool:
+        """Whether the next line is in the fence that is open; one in an item ends with it, closed or not."""
+        line = line.expandtabs(_CODE)
+        return bool(self._fence) and (not line.strip() or _indent(line) >= self._depth)
 
     def begins_block(self, line: str, *, is_apart: bool) -> bool:
         """Whether the next line, which begins so, begins an item, or a block that nothing is around.
 
         `is_apart` says that there is a blank line in front of it.
         """
-        if not line or self._is_in_fence(line):
+        if not line or self.is_in_fence(line):
             return False
         if line[0].isspace():
             return self._is_item(line.expandtabs(_CODE))
@@ -104,25 +91,25 @@ class Outline:
         """Whether the next line, which begins so, closes the fence that is open."""
         line = line.expandtabs(_CODE)
         found = _FENCE.match(line.lstrip(" "))
-        return bool(self._is_in_fence(line) and found and found[1].startswith(self._fence) and not found[2].strip())
+        return bool(self.is_in_fence(line) and found and found[1].startswith(self._fence) and not found[2].strip())
 
     def reopened(self, line: str) -> tuple[str, str]:
         """What opens again what the next line is in, and the line as it stands behind that."""
         text = line.lstrip(" \t")
         line = line[: len(line) - len(text)].expandtabs(_CODE) + text
         around = self._around(line)
-        if self._is_in_fence(line) or (self._columns and not self._begins(line)):
+        if self.is_in_fence(line) or (self._columns and not self._begins(line)):
             return _opening(around) + self._reopens, line
         if _indent(line) - _inside(around) >= _CODE:
             line = " " * _inside(around) + text
         if self._is_item(line) and (follows := self._items[len(around) :]) and follows[0].number is not None:
-            around = (*around, follows[0]._replace(marker=follows[0].numbered))
+            around = (*around, follows[0])
         return _opening(around), line
 
     def reopened_within(self, line: str) -> str:
         """What opens again what the next line is in, and is in it, when it has begun so and its text goes on."""
         line = line.expandtabs(_CODE)
-        if self._is_in_fence(line) or self._columns:
+        if self.is_in_fence(line) or self._columns:
             return _opening(self._around(line)) + self._reopens
         items = self._after(line)
         quotes = _QUOTES.match(line, _inside(items))
@@ -144,7 +131,7 @@ class Outline:
         """Whether the next line begins the next item of a list that is open, or a list in an item."""
         around = self._around(line)
         found = _MARKER.match(line, _inside(around))
-        if found is None or self._is_in_fence(line) or not self._begins(line):
+        if found is None or self.is_in_fence(line) or not self._begins(line):
             return False
         follows = self._items[len(around) :]
         return follows[0].marker[-1] == found[1][-1] if follows else bool(around)
@@ -171,26 +158,20 @@ class Outline:
             follows = None
         return tuple(items)
 
-    def _is_in_fence(self, line: str) -> bool:
-        """A fence in an item ends with it, closed or not."""
-        return bool(self._fence) and (not line.strip() or _indent(line) >= self._depth)
-
     def _opens_fence(self, line: str) -> bool:
         at = max(_indent(line), _inside(self._items))
         found = _FENCE.match(line, at)
         if found is None or (found[1][0] == "`" and "`" in found[2]):
             return False
         self._fence, self._depth, self._columns = found[1], _inside(self._items), 0
-        self._reopens = f"{' ' * at}{found[0]}\n"
+        self._reopens = f"{' ' * at}{found[0]} {REOPENED}\n"
         return True
 
-    def _opens_table(self, line: str, bars: int) -> bool:
-        if self._columns or "|" not in self._before or bars > _WIDEST or not _TABLE.fullmatch(line):
-            return False
-        self._columns = bars + 1
-        at = max(_indent(self._before), _inside(self._items))
-        self._reopens = f"{' ' * at}{self._before[at:]}\n{line}\n"
-        return True
+    def _opens_table(self, line: str, bars: int) -> None:
+        if not self._columns and "|" in self._before and bars <= _WIDEST and _TABLE.fullmatch(line):
+            self._columns = bars + 1
+            at = max(_indent(self._before), _inside(self._items))
+            self._reopens = f"{' ' * at}{self._before[at:]}\n{line}\n"
 
 
 def _indent(line: str) -> int:
@@ -204,4 +185,6 @@ def _inside(items: Sequence[Item]) -> int:
 
 def _opening(items: Sequence[Item]) -> str:
     """The items, each in the one before it, without anything else in them yet."""
-    return f"{REOPENED * len(items)}\n\n{''.join(item.line for item in items)}" if items else ""
+    numbers = "".join(f" {item.number or 0}" for item in items)
+    lines = "".join(f"{' ' * item.column}{item.marker}\n" for item in items)
+    return f"{REOPENED}{numbers}\n\n{lines}" if items else ""

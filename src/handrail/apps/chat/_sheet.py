@@ -51,7 +51,7 @@ _SPEAKERS = {"user": "you", "assistant": "agent", "activity": "activity"}
 class Block:
     """Something to draw. `text` is what is always seen, `more` what is seen when it is unfolded ("" for nothing).
 
-    `weight` is how many rows and widgets it takes, about; `growing` says that more text may follow in it.
+    `weight` is how many rows it takes, about; `growing` says that more text may follow in it.
     """
 
     key: str
