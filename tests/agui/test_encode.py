@@ -24,9 +24,9 @@ from ag_ui.core import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.agui.conformance import NAMES, fixture
 from tests.agui.counting import calls
 from tests.agui.effort import effort
-from tests.agui.test_conformance import NAMES, fixture
 from tests.agui.wires import read, sse, whole
 
 from handrail.agui._encode import encode, encode_next

@@ -15,34 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.agui.documents import OPAQUE, corrupted
 from tests.agui.effort import effort
-from tests.agui.test_recordings import NAMES, recorded
-from tests.agui.test_schema import EVENTS, INPUTS, PATH
-from tests.agui.wires import Reading, pieces, read, sse
+from tests.agui.recordings import NAMES, recorded
+from tests.agui.schema import EVENTS, INPUTS, PATH
+from tests.agui.wires import Reading, asked_everything, pieces, read, sse
 
-from handrail.agui._history import stopped_answer
 from handrail.agui._input import encode_input, outgoing_input, read_input, read_request
 from handrail.agui._sse import EventStreamFraming
-from handrail.errors import LocalProtocolError, RemoteDecodeError, RemoteProtocolError, WireError
+from handrail.errors import LocalProtocolError, RemoteDecodeError, RemoteProtocolError
 
 ASKED = {"thread_id": "t1", "run_id": "r1"}
 STARTED = {"type": "RUN_STARTED", "threadId": "t1", "runId": "r1"}
 needs_schema = pytest.mark.skipif(not PATH.is_file(), reason="the shared inputs are not beside this checkout")
 needs_recordings = pytest.mark.skipif(not NAMES, reason="the shared inputs are not beside this checkout")
-
-
-def asked_everything(reading: Reading) -> Reading:
-    """Asks a reading for all it knows; whatever it was fed, the answers are there and can be sent."""
-    fold, verdict = reading.inbound.fold, reading.verdict
-    assert reading.inbound.is_over
-    assert verdict.outcome in ("completed", "failed", "cancelled")
-    assert verdict.cause is None or isinstance(verdict.cause, WireError)
-    assert (verdict.failure is None) is (verdict.said in ("success", "interrupt", "cancelled"))
-    sent = fold.history(stopped_answer(lambda: "made"))
-    request = {"threadId": "t1", "runId": "r2", "messages": list(sent), "state": fold.state}
-    assert json.loads(encode_input(outgoing_input(request, lambda record: None)))["threadId"] == "t1"
-    assert isinstance(fold.final, str)
-    assert len(fold.pending_tool_calls) == len(set(fold.pending_tool_calls)) or verdict.said == "success"
-    return reading
 
 
 def agreed(body: bytes, seed: int, **options: Any) -> Reading:

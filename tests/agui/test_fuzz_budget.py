@@ -10,9 +10,8 @@ import time
 
 import pytest
 from tests.agui.effort import FACTOR
-from tests.agui.test_fuzz import asked_everything
-from tests.agui.test_recordings import NAMES, recorded
-from tests.agui.wires import pieces, read
+from tests.agui.recordings import NAMES, recorded
+from tests.agui.wires import asked_everything, pieces, read
 
 BUDGET = 35_000 * FACTOR
 

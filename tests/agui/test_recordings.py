@@ -6,20 +6,15 @@ failed, and not in the few places where it is known to read otherwise, which are
 
 from __future__ import annotations
 
-import json
-import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agui.recordings import NAMES, recorded
 from tests.agui.wires import Reading, read, read_every_cut
-from tests.conftest import SHARED
 
-from handrail.agui._input import read_input
 from handrail.agui._values import json_equal
 
-RECORDINGS = SHARED / "recordings"
-NAMES = sorted(f"{path.parent.name}/{path.stem}" for path in RECORDINGS.glob("*/*.sse")) if RECORDINGS.is_dir() else []
 READ_OTHERWISE = {
     "hostile/dup-tool-result": "a second result for a call replaces the first, there it is added",
     "hostile/wrong-ids": "a foreign thread is refused, there ids are not compared",
@@ -29,24 +24,6 @@ ANSWERED_BY_SNAPSHOT = {
     "llamaindex/tool": "the result is in the snapshot alone, there it counts as pending",
 }
 WARNED_BY_US_ALONE = {"snapshot-dropped-turn", "second-result", "unfinished-frame"}
-
-
-def recorded(name: str) -> tuple[bytes, dict[str, Any], dict[str, Any] | None]:
-    """The body without its content encoding, the options of its request, and the second opinion."""
-    folder, _, scenario = name.partition("/")
-    body = (RECORDINGS / f"{name}.sse").read_bytes()
-    headers = json.loads((RECORDINGS / f"{name}.http.json").read_text())["headers"]
-    if headers.get("content-encoding") == "gzip":
-        body = zlib.decompressobj(31).decompress(body)
-    asked = read_input(json.loads((RECORDINGS / f"{name}.json").read_text()), lambda record: None)
-    options = {
-        "thread_id": asked.thread_id,
-        "run_id": asked.run_id,
-        "messages": asked.messages,
-        "state": asked.state,
-    }
-    opinions = json.loads((RECORDINGS / folder / "tsclient.json").read_text())
-    return body, options, opinions.get(scenario)
 
 
 def compare(name: str, reading: Reading, opinion: dict[str, Any]) -> None:

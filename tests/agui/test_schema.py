@@ -6,17 +6,14 @@ tolerant, so it says what may pass in silence, and what must come out, and not w
 
 from __future__ import annotations
 
-import functools
-import json
 from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.agui.documents import Schema, bytes_of, corrupted
+from tests.agui.documents import bytes_of, corrupted
 from tests.agui.effort import effort
-from tests.conftest import SHARED
+from tests.agui.schema import EVENTS, INPUTS, NEW_IN_1_1, PATH, SCHEMA, is_valid, loaded, validator
 
 from handrail.agui._enforce import quick_event, read_event
 from handrail.agui._input import outgoing_input, read_input
@@ -26,27 +23,7 @@ from handrail.agui._values import json_equal
 from handrail.agui._warnings import WarningRecord
 from handrail.errors import RemoteProtocolError
 
-PATH = SHARED / "conformance" / "schema.json"
-NEW_IN_1_1 = frozenset({"encryptedValueType"})
 pytestmark = pytest.mark.skipif(not PATH.is_file(), reason="the shared inputs are not beside this checkout")
-
-
-@functools.cache
-def loaded() -> dict[str, Any]:
-    return json.loads(PATH.read_text()) if PATH.is_file() else {"$defs": {"Event": {}, "RunAgentInput": {}}}
-
-
-@functools.cache
-def validator(name: str) -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": loaded()["$defs"]})
-
-
-SCHEMA = Schema(loaded(), without=NEW_IN_1_1)
-EVENTS, INPUTS = SCHEMA.documents("Event"), SCHEMA.documents("RunAgentInput")
-
-
-def is_valid(document: dict[str, Any]) -> bool:
-    return validator(SCHEMA.event(document["type"])).is_valid(document)
 
 
 def has_news(document: Any) -> bool:

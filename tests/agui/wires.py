@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from handrail.agui._history import stopped_answer
 from handrail.agui._inbound import Inbound
+from handrail.agui._input import encode_input, outgoing_input
 from handrail.agui._warnings import WarningRecord
+from handrail.errors import WireError
 
 
 def sse(payloads: Iterable[dict[str, Any]], *, ensure_ascii: bool = False) -> bytes:
@@ -102,3 +105,18 @@ def read_every_cut(body: bytes, **options: Any) -> Reading:
     for other in others:
         assert other.told() == first.told()
     return first
+
+
+def asked_everything(reading: Reading) -> Reading:
+    """Asks a reading for all it knows; whatever it was fed, the answers are there and can be sent."""
+    fold, verdict = reading.inbound.fold, reading.verdict
+    assert reading.inbound.is_over
+    assert verdict.outcome in ("completed", "failed", "cancelled")
+    assert verdict.cause is None or isinstance(verdict.cause, WireError)
+    assert (verdict.failure is None) is (verdict.said in ("success", "interrupt", "cancelled"))
+    sent = fold.history(stopped_answer(lambda: "made"))
+    request = {"threadId": "t1", "runId": "r2", "messages": list(sent), "state": fold.state}
+    assert json.loads(encode_input(outgoing_input(request, lambda record: None)))["threadId"] == "t1"
+    assert isinstance(fold.final, str)
+    assert len(fold.pending_tool_calls) == len(set(fold.pending_tool_calls)) or verdict.said == "success"
+    return reading

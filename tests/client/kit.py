@@ -8,7 +8,7 @@ from typing import Any
 from ag_ui.core import AssistantMessage, BaseEvent, Interrupt, Message, RunAgentInput, ToolMessage
 from tests.transcript.events import THREAD, asks, call, rf, rs, text
 
-from handrail import AgentSession, Failed, RunParams, ToolCallPart, ToolContext, Transcript
+from handrail import AgentSession, Failed, RunParams, ToolContext, Transcript
 from handrail.agui._warnings import WarningRecord
 from handrail.client import AgentRun
 from handrail.testing import Line, ScriptedAgent
@@ -111,16 +111,6 @@ def ids(given: RunAgentInput) -> list[str]:
 def answers(given: RunAgentInput) -> dict[str, Any]:
     """The tool messages of a request, by call id."""
     return {m.tool_call_id: m for m in given.messages if m.role == "tool"}
-
-
-def calls(transcript: Transcript) -> dict[str, ToolCallPart]:
-    """The call parts on screen, by id."""
-    return {
-        part.id.removeprefix("tool:"): part
-        for message in transcript.messages
-        for part in message.parts
-        if isinstance(part, ToolCallPart)
-    }
 
 
 def roles(transcript: Transcript) -> list[str]:

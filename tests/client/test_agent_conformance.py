@@ -8,17 +8,16 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from tests.agui.test_cases import CASES, STREAMED, body_of, calls_of, in_order, judge_run, load, matches, texts_of
-from tests.agui.test_conformance import ABOUT_OLD_PEERS, NAMES, check, fixture
+from tests.agui.cases import CASES, STREAMED, body_of, calls_of, in_order, judge_run, load, matches, texts_of
+from tests.agui.conformance import ABOUT_OLD_PEERS, NAMES, check, fixture
+from tests.agui.recordings import RECORDINGS
 from tests.agui.wires import bytewise, pieces, sse, whole
 from tests.client.transports import ended, serve
-from tests.conftest import SHARED
 
 from handrail import AgentRun
 from handrail.agui._values import json_equal
 
 CUTS = {"whole": whole, "bytewise": bytewise}
-RECORDINGS = SHARED / "recordings"
 
 
 def reading_of(run: AgentRun) -> Any:

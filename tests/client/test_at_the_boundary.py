@@ -8,8 +8,9 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import Event, RunAgentInput
-from tests.client.kit import DONE, R, calls, loaded, session
+from tests.client.kit import DONE, R, loaded, session
 from tests.transcript.events import THREAD, asks, call, question, rf, rs, said, ss, text
+from tests.transcript.reading import calls
 
 from handrail import AgentSession, Failed, LocalProtocolError, RunParams, Transcript, answer
 from handrail.run import Run, RunDriver, drive

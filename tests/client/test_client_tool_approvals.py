@@ -7,8 +7,9 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from tests.client.kit import answers, calls, echo, finished, ids, session
+from tests.client.kit import answers, echo, finished, ids, session
 from tests.transcript.events import call
+from tests.transcript.reading import calls
 
 from handrail import Tool, deny, edit
 from handrail.testing import gate

@@ -10,8 +10,9 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import ImagePart, TextPart, UrlSource
-from tests.client.kit import R, answers, calls, echo, finished, ids, session, under, who
+from tests.client.kit import R, answers, echo, finished, ids, session, under, who
 from tests.transcript.events import THREAD, ca, call, ce, cs, rf, rs
+from tests.transcript.reading import calls
 
 from handrail import Tool, ToolContext, tool
 from handrail.testing import gate

@@ -7,8 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.client.kit import R, answers, calls, echo, finished, ids, session, under
+from tests.client.kit import R, answers, echo, finished, ids, session, under
 from tests.transcript.events import answered, asks, call, cr, error, ms, question, rf, rs, said, te, text
+from tests.transcript.reading import calls
 
 from handrail import Failed, ToolContext, approve, tool
 from handrail.testing import gate

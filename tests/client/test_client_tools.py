@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ag_ui.core import Tool as Declaration
-from tests.client.kit import R, answers, calls, echo, finished, ids, session, under, who
+from tests.client.kit import R, answers, echo, finished, ids, session, under, who
 from tests.transcript.events import (
     THREAD,
     answered,
@@ -25,6 +25,7 @@ from tests.transcript.events import (
     te,
     text,
 )
+from tests.transcript.reading import calls
 
 from handrail import Finished, RunParams, Tool, abandon, approve, deny
 

@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 import anyio
 import pytest
-from tests.client.kit import R, Session, answers, calls, ids, session, texts
+from tests.client.kit import R, Session, answers, ids, session, texts
 from tests.transcript.events import asks, ca, call, cs, question, rf, rs, said, tc, text, ts
+from tests.transcript.reading import calls
 
 from handrail import (
     AgentSession,

@@ -6,8 +6,9 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.client.kit import R, Session, calls, session, texts, under
+from tests.client.kit import R, Session, session, texts, under
 from tests.transcript.events import THREAD, call, error, rf, rs, said, ss, te
+from tests.transcript.reading import calls
 
 from handrail import Failed, Finished
 from handrail.testing import gate, stall

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import ImagePart, UrlSource
-from tests.client.kit import Agent, R, Session, answers, calls, ids, loaded, session, texts, under
+from tests.client.kit import Agent, R, Session, answers, ids, loaded, session, texts, under
 from tests.transcript.events import (
     acs,
     asks,
@@ -31,6 +31,7 @@ from tests.transcript.events import (
     thought,
     ts,
 )
+from tests.transcript.reading import calls
 
 from handrail import AgentSession, Failed, Finished, approve, deny
 from handrail.testing import gate

@@ -9,9 +9,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 from ag_ui.core import ToolMessage
-from tests.client.kit import R, Session, calls, session, violations
+from tests.client.kit import R, Session, session, violations
 from tests.client.suspensions import At
 from tests.transcript.events import acs, asks, call, cr, question, rf, rs, said, ss, tc, te, text, thought, ts
+from tests.transcript.reading import calls
 
 from handrail import Failed, Finished, Running, RunParams, Tool, approve, tool
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.client.kit import R, answers, calls, ids, loaded, session
+from tests.client.kit import R, answers, ids, loaded, session
 from tests.transcript.events import call, error, rf, rs, said, text
+from tests.transcript.reading import calls
 
 from handrail import Failed, Running, Transcript
 from handrail.testing import stall

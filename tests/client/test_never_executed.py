@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.client.kit import DONE, R, answers, calls, ids, loaded, session
+from tests.client.kit import DONE, R, answers, ids, loaded, session
 from tests.transcript.events import answered, asks, call, cr, error, ms, question, rf, rfx, rs, said
+from tests.transcript.reading import calls
 
 from handrail import Finished, Tool, abandon, deny
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.client.kit import DONE, R, answers, asking, calls, ids, session, texts, under
+from tests.client.kit import DONE, R, answers, asking, ids, session, texts, under
 from tests.transcript.events import THREAD, answered, asks, call, cs, error, ms, question, rf, rfx, rs, said
+from tests.transcript.reading import calls
 
 from handrail import Failed, Finished, InterruptedThreadError, abandon, approve, deny
 from handrail.testing import gate

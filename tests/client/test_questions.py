@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from ag_ui.core import ResumeEntry
-from tests.client.kit import DONE, R, asking, calls, ids, session, under
+from tests.client.kit import DONE, R, asking, ids, session, under
 from tests.transcript.events import THREAD, asks, call, cr, question, rf, rs, said, text
+from tests.transcript.reading import calls
 
 from handrail import (
     Failed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 from ag_ui.core import RunAgentInput, TextPart
-from tests.client.kit import R, answers, calls, echo, ids, session, texts, under
+from tests.client.kit import R, answers, echo, ids, session, texts, under
 from tests.transcript.events import (
     THREAD,
     acs,
@@ -24,6 +24,7 @@ from tests.transcript.events import (
     text,
     thought,
 )
+from tests.transcript.reading import calls
 
 from handrail.testing import gate
 

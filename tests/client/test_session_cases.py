@@ -10,7 +10,8 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import RunAgentInput
-from tests.client.kit import calls, ids, texts
+from tests.client.kit import ids, texts
+from tests.transcript.reading import calls
 
 from handrail import (
     AgentSession,

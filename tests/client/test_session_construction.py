@@ -7,8 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.client.kit import Agent, R, calls, ids, session
+from tests.client.kit import Agent, R, ids, session
 from tests.transcript.events import THREAD, answered, result, rf, rs, said, ss
+from tests.transcript.reading import calls
 
 from handrail import AgentSession, Idle, RunParams
 from handrail.testing import gate

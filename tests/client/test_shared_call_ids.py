@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ag_ui.core import Message
-from tests.client.kit import answers, calls, session, under, violations
+from tests.client.kit import answers, session, under, violations
 from tests.transcript.events import answered, call, cr, error, ms, result, rf, rs, said, text
+from tests.transcript.reading import calls
 
 FIRST, SECOND = answered("a", None, ("c", '{"n": 1}')), answered("b", None, ("c", '{"n": 2}'))
 BOTH_OPEN: list[Message] = [said("u1", "?"), FIRST, said("u2", "?"), SECOND]

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import BaseEvent, RunAgentInput
-from tests.client.kit import R, calls, session, texts, under
+from tests.client.kit import R, session, texts, under
 from tests.transcript.events import (
     THREAD,
     answered,
@@ -29,6 +29,7 @@ from tests.transcript.events import (
     text,
     ts,
 )
+from tests.transcript.reading import calls
 
 from handrail import AgentSession, Failed, Finished, Idle, RemoteProtocolError, Running, ToolContext, TransportError
 from handrail.run import Run

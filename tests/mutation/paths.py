@@ -47,7 +47,10 @@ QUIETLY = ("-q", "-x", "--no-header", "--assert=plain", "-p", "no:cacheprovider"
 """Asserts as they are: what they compare is of no interest here, only that they fail."""
 
 
-TABLES = {"_shape_table.py": "tests/agui/test_shapes.py", "_lifecycle.py": "tests/run/test_lifecycle.py"}
+TABLES = {
+    "_shape_table.py": ("tests/agui/test_shapes.py", "tests/agui/test_inputs.py", "tests/agui/test_shape_table.py"),
+    "_lifecycle.py": ("tests/run/test_lifecycle.py",),
+}
 """Modules in which nothing is called: no test goes through their lines, and these are the tests of what they say."""
 
 

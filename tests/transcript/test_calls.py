@@ -24,27 +24,9 @@ from tests.transcript.events import (
     said,
     text,
 )
+from tests.transcript.reading import calls, reduced
 
 from handrail.transcript import Failed, ToolCallPart, Transcript, TranscriptReducer
-
-Events = BaseEvent | list[BaseEvent]
-
-
-def reduced(*events: Events, start: TranscriptReducer | None = None) -> Transcript:
-    reducer = start or TranscriptReducer()
-    for event in events:
-        for one in event if isinstance(event, list) else [event]:
-            reducer.accept(one)
-    return reducer.transcript
-
-
-def calls(transcript: Transcript) -> dict[str, ToolCallPart]:
-    return {
-        part.id.removeprefix("tool:"): part
-        for message in transcript.messages
-        for part in message.parts
-        if isinstance(part, ToolCallPart)
-    }
 
 
 def status(transcript: Transcript, call_id: str = "c1") -> str:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
-from ag_ui.core import AssistantMessage, BaseEvent, ImagePart, Message, UrlSource, UserMessage
+from ag_ui.core import AssistantMessage, ImagePart, Message, UrlSource, UserMessage
 from ag_ui.core import TextPart as WireText
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.transcript.events import (
     acs,
     activity,
@@ -34,31 +31,9 @@ from tests.transcript.events import (
     thought,
     ts,
 )
+from tests.transcript.reading import outline, reduced
 
-from handrail.transcript import (
-    ActivityPart,
-    FilePart,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    Transcript,
-    TranscriptReducer,
-)
-from handrail.transcript._restore import content_of
-
-Events = BaseEvent | list[BaseEvent]
-
-
-def reduced(*events: Events, start: TranscriptReducer | None = None) -> Transcript:
-    reducer = start or TranscriptReducer()
-    for event in events:
-        for one in event if isinstance(event, list) else [event]:
-            reducer.accept(one)
-    return reducer.transcript
-
-
-def outline(transcript: Transcript) -> list[tuple[str, list[str]]]:
-    return [(message.id, [part.id for part in message.parts]) for message in transcript.messages]
+from handrail.transcript import ReasoningPart, TextPart, ToolCallPart, TranscriptReducer
 
 
 def restored(*messages: Message) -> TranscriptReducer:
@@ -374,77 +349,6 @@ def test_a_call_that_the_snapshot_leaves_out_stays_with_its_result() -> None:
     assert after.messages[1].parts[0] is part
 
 
-# -- any snapshot upon any screen --------------------------------------------------------------------------------------
-
-_ids = st.sampled_from(["a", "b", "c", "d"])
-_words = st.sampled_from(["", "x", "y"])
-
-
-def _each_call_once(messages: list[Message]) -> list[Message]:
-    seen: set[str] = set()
-    for message in messages:
-        if isinstance(message, AssistantMessage) and message.tool_calls:
-            message.tool_calls = [call for call in message.tool_calls if call.id not in seen] or None
-            seen.update(call.id for call in message.tool_calls or ())
-    return messages
-
-
-_messages = st.lists(
-    st.one_of(
-        st.builds(said, _ids.map("u-{}".format), _words),
-        st.builds(
-            lambda id, content, calls: answered(f"a-{id}", content, *((f"k-{call}", "{}") for call in calls)),
-            _ids,
-            st.one_of(st.none(), _words),
-            st.lists(_ids, max_size=2, unique=True),
-        ),
-        st.builds(reasoned, _ids.map("q-{}".format), _words),
-        st.builds(result, _ids.map("t-{}".format), _ids.map("k-{}".format), _words),
-        st.builds(activity, _ids.map("x-{}".format), st.just({})),
-    ),
-    max_size=8,
-    unique_by=lambda message: message.id,
-).map(_each_call_once)
-
-
-def _said(transcript: Transcript) -> dict[tuple[str, str], str]:
-    """What each message of the wire says on the screen."""
-    words: dict[tuple[str, str], str] = {}
-    for message in transcript.messages:
-        for part in message.parts:
-            if isinstance(part, TextPart | ReasoningPart):
-                key = (type(part).__name__, part.message_id)
-                words[key] = words.get(key, "") + part.text
-    return {key: text for key, text in words.items() if text}
-
-
-@settings(max_examples=150, deadline=None, derandomize=True)
-@given(_messages, _messages, st.booleans())
-def test_the_screen_says_what_the_snapshot_says(first: list[Message], second: list[Message], running: bool) -> None:
-    """S-135 to S-142: words, calls and results as if drawn from nothing; unique ids; the same one again is idle."""
-    reducer, fresh = TranscriptReducer(), TranscriptReducer()
-    reducer.restore(first)
-    if running:
-        reduced(rs(), start=reducer)
-        reduced(rs(), start=fresh)
-    transcript, expected = reducer.accept(ms(*second)), fresh.accept(ms(*second))
-    keeps_thoughts = all(message.role != "reasoning" for message in second)
-    shown, wanted = _said(transcript), _said(expected)
-    if keeps_thoughts:
-        shown = {key: text for key, text in shown.items() if key[0] != "ReasoningPart"}
-    assert shown == wanted
-    calls = [part for message in transcript.messages for part in message.parts if isinstance(part, ToolCallPart)]
-    plain = [part for message in expected.messages for part in message.parts if isinstance(part, ToolCallPart)]
-    assert sorted((part.tool_call_id, part.result or "") for part in calls) == sorted(
-        (part.tool_call_id, part.result or "") for part in plain
-    )
-    parts = [part.id for message in transcript.messages for part in message.parts]
-    assert len(parts) == len(set(parts))
-    assert len({message.id for message in transcript.messages}) == len(transcript.messages)
-    assert all(message.parts for message in transcript.messages)
-    assert reducer.accept(ms(*second)) is transcript
-
-
 # -- what is open when a snapshot comes --------------------------------------------------------------------------------
 
 
@@ -488,45 +392,3 @@ def test_an_open_message_whose_further_part_a_snapshot_removes_streams_on_in_the
     parts = [part for part in shown.messages[0].parts if isinstance(part, TextPart)]
     assert [(part.text, part.streaming) for part in parts] == [("other!", True)]
     assert not reducer.accept(rf()).messages[0].is_streaming
-
-
-@pytest.mark.parametrize("kind", [TextPart, ReasoningPart])
-def test_parts_that_look_the_same_are_the_same(kind: Any) -> None:
-    """Into how many parts a stream was cut is not what it says, and a part without text says nothing."""
-    pieces = [kind(f"p{n}", "m1", text) for n, text in enumerate(["", "one ", "two", ""])]
-    whole = [kind("q", "m1", "one two")]
-    assert content_of(pieces) == content_of(whole) != content_of([kind("q", "m1", "one")])
-    assert content_of([kind("q", "m1", "")]) == ()
-
-
-FILE = FilePart("f", "m1", "image", "image/png", "https://a/b.png", "AAA=", "file-1", "acme")
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        dataclasses.replace(FILE, **{name: "audio"})
-        for name in ("kind", "mime_type", "url", "data", "file_id", "provider")
-    ],
-)
-def test_files_that_differ_in_anything_look_different(other: FilePart) -> None:
-    """S-112, S-136: whatever is shown of a file counts; its ids on the screen and the wire do not."""
-    assert content_of([FILE]) == content_of([dataclasses.replace(FILE, id="g", message_id="m2")])
-    assert content_of([other]) != content_of([FILE])
-
-
-def test_activities_look_the_same_whatever_the_order_of_their_keys() -> None:
-    """S-136: type and content count."""
-    plan = ActivityPart("p", "x1", "PLAN", {"a": 1, "b": [1, 2]})
-    assert content_of([plan]) == content_of([ActivityPart("q", "x2", "PLAN", {"b": [1, 2], "a": 1})])
-    for other in (ActivityPart("p", "x1", "LIST", plan.content), ActivityPart("p", "x1", "PLAN", {"a": 1})):
-        assert content_of([other]) != content_of([plan])
-
-
-def test_what_is_said_has_its_order_and_its_kinds() -> None:
-    """S-136: pieces of one kind side by side are one, kinds apart stay apart; a call says nothing here."""
-    text, thought, call = TextPart("p", "m", "x"), ReasoningPart("q", "m", "x"), ToolCallPart("t", "m", "c", "f")
-    assert content_of([text, call, text, thought]) == content_of([TextPart("p", "m", "xx"), thought])
-    assert (
-        len({content_of(parts) for parts in ([text, thought], [thought, text], [text, FILE, text], [text, text])}) == 4
-    )
