@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 import openai
@@ -20,6 +21,13 @@ http: Any = importlib.import_module(_http_client.__module__)
 
 def over(mock: Aimock, **options: Any) -> OpenAIBackend:
     return OpenAIBackend("fake-model", base_url=mock.url, api_key=KEY, **options)
+
+
+def answering(answer: Callable[[Any], Any], *, key: Any = KEY, **options: Any) -> OpenAIBackend:
+    """A backend whose server is a function."""
+    transport = http.MockTransport(answer)
+    client = openai.AsyncOpenAI(base_url="http://x/v1", api_key=key, http_client=http.AsyncClient(transport=transport))
+    return OpenAIBackend("fake-model", client=client, **options)
 
 
 def asking(text: str, *tools: Tool) -> BackendRequest:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
-import openai
 import pytest
 from tests.backends.kit import KEY, weather
-from tests.backends.openai_streams import asking, failing, http, play
+from tests.backends.openai_streams import answering, asking, failing, http, play
 
 from handrail import BackendError, FinishDelta, Loop, TextDelta, Tool, ToolCallDelta
-from handrail.backends.openai import OpenAIBackend
-
-
-def answering(answer: Callable[[Any], Any], **options: Any) -> OpenAIBackend:
-    transport = http.MockTransport(answer)
-    client = openai.AsyncOpenAI(base_url="http://x/v1", api_key=KEY, http_client=http.AsyncClient(transport=transport))
-    return OpenAIBackend("fake-model", client=client, **options)
 
 
 def sse(*datas: str, ends: str = "\n\n") -> Any:

@@ -7,10 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
-import openai
 import pytest
-from tests.backends.kit import KEY
-from tests.backends.openai_streams import http, play
+from tests.backends.openai_streams import answering, http, play
 
 from handrail import FinishDelta, Loop, RetryPolicy, TextDelta, Usage, UsageDelta
 from handrail.backends import openai as adapter
@@ -43,10 +41,7 @@ def streaming(*chunks: dict[str, Any] | float) -> OpenAIBackend:
     def answer(_: Any) -> Any:
         return http.Response(200, headers={"content-type": "text/event-stream"}, content=body())
 
-    http_client = http.AsyncClient(transport=http.MockTransport(answer))
-    return OpenAIBackend(
-        "fake-model", client=openai.AsyncOpenAI(base_url="http://x/v1", api_key=KEY, http_client=http_client)
-    )
+    return answering(answer)
 
 
 async def test_a_server_that_goes_on_with_comments() -> None:

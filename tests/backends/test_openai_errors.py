@@ -6,10 +6,9 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import openai
 import pytest
 from tests.backends.kit import KEY
-from tests.backends.openai_streams import failing, http
+from tests.backends.openai_streams import answering, failing, http
 
 from handrail import BackendError, Loop, RetryPolicy
 from handrail.backends._openai_chunks import deltas_of
@@ -24,10 +23,7 @@ def answered(status: int, body: Any, key: str | Callable[[], Awaitable[str]] = K
     def answer(_: Any) -> Any:
         return http.Response(status, content=content)
 
-    http_client = http.AsyncClient(transport=http.MockTransport(answer))
-    return OpenAIBackend(
-        "fake-model", client=openai.AsyncOpenAI(base_url="http://x/v1", api_key=key, http_client=http_client)
-    )
+    return answering(answer, key=key)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
-import openai
 import pytest
-from tests.backends.kit import KEY
-from tests.backends.openai_streams import failing, http, play
+from tests.backends.openai_streams import answering, failing, http, play
 
 from handrail import FinishDelta, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageDelta
 from handrail.backends import openai as adapter
@@ -42,9 +40,7 @@ def answered(*reads: bytes, content_type: str = "application/json") -> OpenAIBac
     def answer(_: Any) -> Any:
         return http.Response(200, headers={"content-type": content_type}, content=body())
 
-    transport = http.MockTransport(answer)
-    client = openai.AsyncOpenAI(base_url="http://x/v1", api_key=KEY, http_client=http.AsyncClient(transport=transport))
-    return OpenAIBackend("fake-model", client=client)
+    return answering(answer)
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/event-stream"])
