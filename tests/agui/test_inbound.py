@@ -10,7 +10,7 @@ from ag_ui.core import UserMessage
 from tests.agui.incoming import ASKED, errored, finished, started, text, told
 from tests.agui.wires import read, read_every_cut, sse
 
-from handrail.agui._inbound import Inbound
+from handrail.agui._inbound import DEFAULT_MAX_EVENT_BYTES, Inbound
 from handrail.agui._verdict import CANCELLED_CODE, CLIENT_ERROR_CODE
 from handrail.errors import RemoteProtocolError, TransportError, TruncatedError
 
@@ -277,3 +277,8 @@ def test_a_warning_never_changes_an_outcome() -> None:
         "version",
     ]
     assert [record.path for record in reading.warnings if record.code == "unknown-property"] == ["/future"]
+
+
+def test_an_event_may_have_16_mib() -> None:
+    """P-14: where nobody says otherwise."""
+    assert DEFAULT_MAX_EVENT_BYTES == 16_777_216

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
+import sys
 from typing import Any
 
 import pytest
@@ -222,3 +224,18 @@ def test_what_another_parser_may_take(text: bytes, doubtful: bool) -> None:
 def test_what_an_excerpt_shows(value: object, shown: str) -> None:
     """P-5, P-21: what was there, from its beginning; what cannot be printed by its escape."""
     assert excerpt(value) == shown
+
+
+def test_what_is_too_deep_for_the_stack_of_a_call_is_refused() -> None:
+    """P-16: the slower parser stands on the caller's stack, and says so where that does not suffice."""
+    text = b"[" * 150 + b'"\\ud83d"' + b"]" * 150
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 100)
+    try:
+        found: Any = parse_json(text)
+    except ValueError as refused:
+        found = str(refused)
+    finally:
+        sys.setrecursionlimit(before)
+    # an interpreter may have another limit for what is compiled
+    assert str(found) in ("nested too deep for the stack of this call", "[" * 150 + repr("\ud83d") + "]" * 150)

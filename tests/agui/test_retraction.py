@@ -49,6 +49,17 @@ def test_retraction() -> None:
     assert fold.final == "4."
 
 
+def test_retraction_before_reasoning() -> None:
+    """P-88: whatever is shown first comes behind the snapshot."""
+    wire = Wire().feed(started, attempt("a"), token("The ans"), failed, attempt("b"), thought("hm"))
+    assert [name for name, *_ in wire.said][4:] == [
+        "MESSAGES_SNAPSHOT",
+        "REASONING_START",
+        "REASONING_MESSAGE_START",
+        "REASONING_MESSAGE_CONTENT",
+    ]
+
+
 def test_retraction_keeps_this_run() -> None:
     """P-88: the snapshot holds the input's messages, then this run's, in their places."""
     given = RunAgentInput(

@@ -223,6 +223,25 @@ def test_the_smallest_limit_is_a_limit_from_the_first_byte(body: bytes) -> None:
             feed_all(EventStreamFraming(1), reads, [])
 
 
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b"data: {abc", "{abc"),
+        (b"data:{abc", "{abc"),
+        (b"data: a\ndata: bcd", "a\\nbcd"),
+        (b"event: abc", "event: abc"),
+        (b"data: a\nevent: abc", "a\\n"),
+    ],
+)
+def test_what_is_too_long_is_shown_from_its_beginning(body: bytes, shown: str) -> None:
+    """P-14, P-5: the data that came, and of a block without any the line."""
+    for reads in every_cut(body):
+        with pytest.raises(RemoteDecodeError) as caught:
+            feed_all(EventStreamFraming(len(body.replace(b"\n", b"")) - 1), reads, [])
+        assert caught.value.excerpt == shown
+        assert str(caught.value).endswith(f"it begins: {shown}")
+
+
 def test_finished_comments_do_not_count() -> None:
     """P-14: comments keep a connection alive for ever, within a block too; one endless comment line does not."""
     framing = EventStreamFraming(LIMIT)
