@@ -98,3 +98,13 @@ def test_without_an_argument_it_talks_to_the_scripted_agent(tmp_path: Path) -> N
         screen.press("\x11")
         assert screen.process.wait(PATIENCE) == 0
     assert "Traceback" not in screen.output
+
+
+def test_what_is_typed_while_the_chat_comes_up_is_in_the_message(tmp_path: Path) -> None:
+    with terminal("chat", cwd=tmp_path) as screen:
+        screen.press("Grüße")
+        screen.read_until("ready")
+        screen.press(" long")
+        screen.read_until("Grüße long")
+        screen.press("\x11")
+        assert screen.process.wait(PATIENCE) == 0

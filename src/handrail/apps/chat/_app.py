@@ -14,6 +14,7 @@ import time
 from asyncio import Future, get_running_loop, sleep
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import ClassVar, TypeAlias
 
 from ag_ui.core import Event, Interrupt
@@ -22,6 +23,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.css.query import NoMatches
+from textual.events import Key, Paste
 from textual.widget import MountError
 from textual.widgets import Footer, Markdown, Static
 
@@ -53,6 +55,7 @@ class ChatApp(App[None]):
     """Chats with `agent`; `title` names it. `tools` run on this side, each call after the person's consent."""
 
     ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = "#composer"  # from the first key on: what is typed while the chat comes up must not get lost
     CSS_PATH = "chat.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop", priority=True),
@@ -106,13 +109,11 @@ class ChatApp(App[None]):
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
-        self._composer.focus()
         self._status.set_interval(_BETWEEN_LOOKS, self._look)
         self._look()
         self._begin_drawing()
         if self._opening is not None:
-            opening, session = self._opening, self.session
-            self._exchange(lambda: opening(session))
+            self._exchange(partial(self._opening, self.session))
 
     def _watched(self, session: AgentSession) -> AgentSession:
         session.subscribe_events(self._heard)
@@ -145,8 +146,7 @@ class ChatApp(App[None]):
         """Draw what is not of the transcript: how things stand, and what waits."""
         session = self.session
         line = self._standing()
-        at_work = still_running(session.still_running())
-        facts = [line.text, self._used(), at_work, tolerated(len(session.warnings))]
+        facts = [line.text, self._used(), still_running(session.still_running()), tolerated(len(session.warnings))]
         self._status.update(" · ".join(filter(None, facts)))
         self._status.set_classes(line.mood)
         self._queue.display = bool(self._waiting)
@@ -172,9 +172,8 @@ class ChatApp(App[None]):
 
     async def _show_questions(self) -> None:
         session = self.session
-        asked = [interrupt for interrupt, _ in self._consents.values()]
-        if not session.busy:
-            asked = list(session.pending_interrupts)
+        consents = [interrupt for interrupt, _ in self._consents.values()]
+        asked = consents if session.busy else session.pending_interrupts
         arguments = {
             part.tool_call_id: part.arguments
             for message in (session.transcript.messages if asked else ())
@@ -241,8 +240,7 @@ class ChatApp(App[None]):
             self._send(self._waiting.popleft())
 
     def _send(self, text: str) -> None:
-        session = self.session
-        self._exchange(lambda: session.send(text), said=text)
+        self._exchange(partial(self.session.send, text), said=text)
 
     def _give_back(self) -> None:
         if self._waiting:
@@ -254,9 +252,10 @@ class ChatApp(App[None]):
 
     @on(Composer.Sent)
     def said(self, event: Composer.Sent) -> None:
-        """A message, or a command."""
+        """A message, or a command; empty lines around it are no part of it."""
+        text = event.text.strip("\n")
         try:
-            found = command_in(event.text)
+            found = command_in(text)
         except ValueError as problem:
             self._composer.give_back(event.text)
             self._complain(str(problem))
@@ -265,25 +264,30 @@ class ChatApp(App[None]):
             command, argument = found
             getattr(self, f"action_{command.action}")(*([argument] if argument else []))
             return
-        text = event.text[1:] if event.text.startswith("//") else event.text
+        text = text.removeprefix("/") if text.startswith("//") else text
         if self._is_engaged or self.session.pending_interrupts:
             self._waiting.append(text)
             self._look()
         else:
             self._send(text)
 
+    @on(Key)
+    @on(Paste)
+    def written_elsewhere(self, event: Key | Paste) -> None:
+        """What nothing on the screen took: written while a card has the focus, it belongs to the message."""
+        if not isinstance(self.screen, Page):
+            self._composer.take(event)
+
     @on(Questions.Decided)
     def decided(self, event: Questions.Decided) -> None:
         """All open questions have their answers."""
         if self._consents:
             for answer in event.answers:
-                if answer.interrupt_id in self._consents:
-                    _, answered = self._consents[answer.interrupt_id]
-                    if not answered.done():
-                        answered.set_result(answer)
+                _, answered = self._consents.get(answer.interrupt_id, (None, None))
+                if answered is not None and not answered.done():
+                    answered.set_result(answer)
             return
-        session = self.session
-        self._exchange(lambda: session.resume(event.answers))
+        self._exchange(partial(self.session.resume, event.answers))
 
     @on(Markdown.LinkClicked)
     def followed(self, event: Markdown.LinkClicked) -> None:
@@ -294,8 +298,7 @@ class ChatApp(App[None]):
     @property
     def _is_engaged(self) -> bool:
         """Whether a call is under way, also one that has not reached the session yet."""
-        exchanges = (worker for worker in self.workers if worker.group == "exchange")
-        return any(not worker.is_finished for worker in exchanges)
+        return any(worker.group == "exchange" and not worker.is_finished for worker in self.workers)
 
     @property
     def _can_retry(self) -> bool:
@@ -316,11 +319,10 @@ class ChatApp(App[None]):
             self._composer.focus()
 
     def action_retry(self) -> None:
-        session = self.session
         if self._is_engaged:
             self._complain("A run is going on; Esc stops it.")
         elif self._can_retry:
-            self._exchange(session.run)
+            self._exchange(self.session.run)
         else:
             self._complain("There is nothing to ask again: the last run did not fail.")
 
@@ -333,8 +335,7 @@ class ChatApp(App[None]):
         self.call_later(self._show_questions)
 
     def action_copy(self, number: str = "1") -> None:
-        answers = [message.text for message in self.session.transcript.messages if message.role == "assistant"]
-        answers = [text for text in answers if text]
+        answers = [one.text for one in self.session.transcript.messages if one.role == "assistant" and one.text]
         if not number.isdecimal() or not 0 < int(number) <= len(answers):
             self._complain(f"There is no answer {one_line(number)} to copy; there are {len(answers)}.")
             return

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.events import Key
+from textual.events import Key, Paste
 from textual.message import Message
-from textual.widgets import TextArea
+from textual.widgets import Input, TextArea
 
 __all__ = ["Composer"]
 
@@ -51,6 +51,13 @@ class Composer(TextArea):
 
     def action_new_line(self) -> None:
         self.insert("\n")
+
+    def take(self, event: Key | Paste) -> None:
+        """Write on with what was meant for no other entry, which passes a paste on also where it took it."""
+        text = event.text if isinstance(event, Paste) else event.character if event.is_printable else None
+        if text and not isinstance(self.screen.focused, (Input, TextArea)):
+            self.focus()
+            self.insert(text)
 
     def give_back(self, text: str) -> None:
         """Put a text in front of what is being written."""

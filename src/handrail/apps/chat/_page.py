@@ -18,6 +18,7 @@ __all__ = ["Page"]
 class Page(ModalScreen[None]):
     """Shows `text` under `title` until it is closed."""
 
+    AUTO_FOCUS = "#page"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss(None)", "Close")]
 
     def __init__(self, title: str, text: str) -> None:

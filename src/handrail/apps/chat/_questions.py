@@ -27,8 +27,9 @@ class _Choices(Static, can_focus=True):
     """One of a few words; which one it is can be seen without colour."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("right,space", "move(1)", "Choose", key_display="←→"),
+        Binding("right", "move(1)", "Choose", key_display="←→"),
         Binding("left", "move(-1)", show=False),
+        Binding("space", "keep", show=False),
     ]
 
     class Changed(Message):
@@ -46,6 +47,11 @@ class _Choices(Static, can_focus=True):
         else:
             here = (self._words.index(self.chosen) + by) % len(self._words)
         self.action_choose(self._words[here])
+
+    def action_keep(self) -> None:
+        """Space chooses where nothing is chosen yet, and never something else than what is."""
+        if self.chosen is None:
+            self.action_move(1)
 
     def action_choose(self, word: Choice) -> None:
         self.focus()
