@@ -163,10 +163,19 @@ def new_waker() -> AsyncWaker:
     return _AsyncioWaker(asyncio.get_running_loop())
 
 
+@types.coroutine
+def start_line() -> Generator[None, None, None]:
+    """Where a coroutine waits that is advanced by hand before a task gets it: from there on it sees every end.
+
+    In a task of asyncio this bare `yield` is one turn of the loop.
+    """
+    yield
+
+
 def checkpoint() -> Awaitable[None]:
     """Let other tasks run, and a pending cancellation be delivered; to be awaited at once."""
-    # Under asyncio anyio does the same, ten calls further down.
-    return anyio.lowlevel.checkpoint() if "trio" in sys.modules and in_trio_task() else asyncio.sleep(0)
+    # Under asyncio anyio does the same, eleven calls further down.
+    return anyio.lowlevel.checkpoint() if "trio" in sys.modules and in_trio_task() else start_line()
 
 
 def cancelled_class() -> type[BaseException]:
@@ -189,12 +198,6 @@ def is_cancelled_from_outside() -> bool:
 def is_child_cancelled_with_host() -> bool:
     """Whether the current child is stopped by a scope round its maker: trio does that; under asyncio its maker must."""
     return in_trio_run() and anyio.current_effective_deadline() == -math.inf
-
-
-@types.coroutine
-def start_line() -> Generator[None, None, None]:
-    """Where a coroutine waits that is advanced by hand before a task gets it: from there on it sees every end."""
-    yield
 
 
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
