@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ag_ui.core import BaseEvent
 from tests.agui.counting import calls
-from tests.transcript.events import acd, acs, call, error, rf, rs, said, sd, ss, tc, te, text, ts
+from tests.transcript.events import acd, acs, call, cr, error, rf, rs, said, sd, ss, tc, te, text, ts
 
 from handrail.transcript import TranscriptReducer
 
@@ -62,6 +62,23 @@ def test_a_delta_costs_the_same_in_any_text() -> None:
     held = [reducer.accept(tc("m", "y")) for _ in range(10_000)]
     assert all(now <= then for now, then in zip(costs(), first, strict=True))
     assert [transcript.messages[0].text.count("y") for transcript in (held[0], held[99], held[-1])] == [1, 100, 10_000]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "most"),
+    [
+        (text("a", "hi"), text("b", "hi"), [25, 12, 9]),
+        ([*call("a"), cr("a")], [*call("b"), cr("b")], [27, 12, 16, 20]),
+    ],
+    ids=["message", "call"],
+)
+def test_a_part_is_written_in_once(first: list[Any], then: list[Any], most: list[int]) -> None:
+    """F-4: pinned; a part that begins, grows and ends in a row costs its writing in when the next one begins."""
+    reducer = TranscriptReducer()
+    for event in [rs(), *text("m", "one"), *first]:
+        reducer.accept(event)
+    costs = [calls_of(partial(reducer.accept, event)) for event in then]
+    assert all(cost <= limit for cost, limit in zip(costs, most, strict=True)), costs
 
 
 def test_a_turn_with_a_thousand_calls() -> None:

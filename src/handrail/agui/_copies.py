@@ -23,6 +23,8 @@ _NEVER_CHANGE = frozenset[type]({str, int, float, bool, type(None), EventType})
 
 def copied(value: V) -> V:
     """A copy all the way down of a model, of JSON, or of a list or tuple of these; anything else is itself."""
+    if type(value) in _NEVER_CHANGE:
+        return value
     return cast("V", _copied(value))
 
 

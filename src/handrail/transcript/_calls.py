@@ -14,13 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from ag_ui.core import Interrupt, ToolCallArgsEvent, ToolCallResultEvent, ToolCallStartEvent, ToolMessage
+from ag_ui.core import (
+    Interrupt,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+    ToolMessage,
+)
 
 from handrail.agui._copies import copied
-from handrail.transcript._model import CallStatus, ToolCallPart, changed
+from handrail.transcript._arguments import Parsed
+from handrail.transcript._model import CallStatus, ToolCallPart
 from handrail.transcript._page import Page
-from handrail.transcript._restore import parse, result_of
+from handrail.transcript._restore import result_of
 from handrail.transcript._text import GrowingText
 
 __all__ = ["Calls"]
@@ -64,7 +73,7 @@ class Calls:
                 if part.status in _UNANSWERED:
                     self._waiting[part.id] = None
                 elif part.result is not None and part.tool_call_id in self._denied and part.status != "denied":
-                    page.put(changed(part, status="denied", error=self._denied[part.tool_call_id]))
+                    page.change(part.id, status="denied", error=self._denied[part.tool_call_id])
         self._hold_again()
 
     # -- arguments -------------------------------------------------------------------------------------------------
@@ -76,7 +85,7 @@ class Calls:
         elif event.tool_call_id in self._started or not known.name:
             self._reopen(known, event.tool_call_name)
         elif not known.arguments_complete and known.result is None:
-            self._reopen(changed(known, arguments="", error=None, _growing=None), event.tool_call_name)
+            self._reopen(known, event.tool_call_name, arguments="", error=None)
         else:
             self._replays[event.tool_call_id] = _Replay(copied(event))
 
@@ -89,13 +98,13 @@ class Calls:
         elif (replay := self._replays.get(event.tool_call_id)) is not None:
             replay.text = replay.text.plus(event.delta)
 
-    def end(self, call_id: str) -> None:
-        replay = self._replays.pop(call_id, None)
+    def end(self, event: ToolCallEndEvent) -> None:
+        replay = self._replays.pop(event.tool_call_id, None)
         if replay is not None:
-            self._judge(replay.start, str(replay.text))
+            self._judge(replay.start, replay.text.read())
             self._answer_all(replay)
-        if (part_id := self._open.pop(call_id, None)) is not None:
-            self._complete(self._page.part(part_id))
+        if (part_id := self._open.pop(event.tool_call_id, None)) is not None:
+            self._complete(event.tool_call_id, part_id)
 
     def _begin(self, event: ToolCallStartEvent, parent: str | None) -> None:
         call_id = event.tool_call_id
@@ -107,13 +116,12 @@ class Calls:
         self._started.add(call_id)
         self._denied.pop(call_id, None)
 
-    def _reopen(self, part: ToolCallPart, name: str) -> None:
+    def _reopen(self, part: ToolCallPart, name: str, **changes: Any) -> None:
         self._waiting.pop(part.id, None)
         self._open[part.tool_call_id] = part.id
         self._started.add(part.tool_call_id)
-        self._page.put(
-            changed(part, name=name, status="streaming_arguments", arguments_complete=False, parsed_arguments=None)
-        )
+        changes |= {"name": name, "status": "streaming_arguments", "arguments_complete": False}
+        self._page.change(part.id, parsed_arguments=None, **changes)
 
     def _judge(self, event: ToolCallStartEvent, arguments: str) -> None:
         known = self._page.call(event.tool_call_id)
@@ -128,13 +136,15 @@ class Calls:
         if arguments:
             self._page.grow(self._open[event.tool_call_id], arguments)
 
-    def _complete(self, part: ToolCallPart) -> None:
-        part = changed(part, arguments_complete=True, parsed_arguments=parse(part.arguments))
-        if part.result is not None:
-            self._page.put(changed(part, status=_answered(part)))
+    def _complete(self, call_id: str, part_id: str) -> None:
+        page = self._page
+        if page.get(part_id, "result") is None:
+            self._waiting[part_id] = None
+            status = self._unanswered(call_id)
         else:
-            self._waiting[part.id] = None
-            self._page.put(changed(part, status=self._unanswered(part)))
+            status = _answered(page.get(part_id, "error"))
+        parsed = Parsed(page.get(part_id, "arguments"))
+        page.change(part_id, arguments_complete=True, parsed_arguments=parsed, status=status)
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
@@ -145,28 +155,29 @@ class Calls:
         if replay is not None and isinstance(event, ToolCallResultEvent):
             replay.answers.append((copied(event), error))
             return
-        part = self._meant_by(event)
-        if part is None:
+        page = self._page
+        part_id = self._meant_by(event)
+        if part_id is None:
             at, owner = self._place_for(call_id, None)
-            part = self._page.add(
-                at, ToolCallPart(f"tool:{call_id}", owner, call_id, "", arguments_complete=True, status="complete")
-            )
+            part = ToolCallPart(f"tool:{call_id}", owner, call_id, "", arguments_complete=True, status="complete")
+            part_id = page.add(at, part).id
         denial = self._denied.get(call_id)
-        was_denied = part.status == "denied" or denial is not None
-        told = changed(part, result=result_of(event.content), error=denial if error is None else error, local=local)
-        if part.status != "streaming_arguments":
-            self._waiting.pop(part.id, None)
-            told = changed(told, status="denied" if denied or was_denied else _answered(told))
-        if told != part:
-            self._page.put(told)
+        error = denial if error is None else error
+        told: dict[str, Any] = {"result": result_of(event.content), "error": error, "local": local}
+        status = page.get(part_id, "status")
+        if status != "streaming_arguments":
+            self._waiting.pop(part_id, None)
+            denied = denied or denial is not None or status == "denied"
+            told["status"] = "denied" if denied else _answered(error)
+        if any(page.get(part_id, name) != value for name, value in told.items()):
+            page.change(part_id, **told)
 
-    def _meant_by(self, event: ToolCallResultEvent | ToolMessage) -> ToolCallPart | None:
+    def _meant_by(self, event: ToolCallResultEvent | ToolMessage) -> str | None:
         """The latest call with the id; for what was answered here, an earlier one where only that has no answer."""
-        latest = self._page.call(event.tool_call_id)
-        if latest is None or latest.result is None or isinstance(event, ToolCallResultEvent):
-            return latest
-        namesakes = (self._page.part(part_id) for part_id in reversed(self._page.calls[event.tool_call_id]))
-        return next((part for part in namesakes if part.result is None), latest)
+        parts = self._page.calls.get(event.tool_call_id)
+        if not parts or isinstance(event, ToolCallResultEvent):
+            return parts[-1] if parts else None
+        return next((part_id for part_id in reversed(parts) if self._page.get(part_id, "result") is None), parts[-1])
 
     def _answer_all(self, replay: _Replay) -> None:
         for event, error in replay.answers:
@@ -181,7 +192,7 @@ class Calls:
         """The tool of a call has been started on this side."""
         part = self._page.call(call_id)
         if part is not None and part.id in self._waiting:
-            self._page.put(changed(part, status="running"))
+            self._page.change(part.id, status="running")
 
     def hold(self, held: Iterable[str], denied: Mapping[str, str]) -> None:
         """Say which calls open questions stand before, and which ones the user refused (S-101, S-104)."""
@@ -202,16 +213,16 @@ class Calls:
     def _hold_again(self) -> None:
         for part_id in tuple(self._waiting):
             part: ToolCallPart = self._page.part(part_id)
-            status = self._unanswered(part)
+            status = self._unanswered(part.tool_call_id)
             if status != part.status and part.status != "running":
-                self._page.put(changed(part, status=status))
+                self._page.change(part_id, status=status)
             denial = self._denied.get(part.tool_call_id)
             if denial is not None and part.tool_call_id not in self._held:
                 del self._waiting[part_id]
-                self._page.put(changed(part, status="denied", result=denial, error=denial, local=True))
+                self._page.change(part_id, status="denied", result=denial, error=denial, local=True)
 
-    def _unanswered(self, part: ToolCallPart) -> CallStatus:
-        return "awaiting_approval" if part.tool_call_id in self._held else "awaiting_result"
+    def _unanswered(self, call_id: str) -> CallStatus:
+        return "awaiting_approval" if call_id in self._held else "awaiting_result"
 
     # -- the end of a run ------------------------------------------------------------------------------------------
 
@@ -219,12 +230,12 @@ class Calls:
         """The run is over: calls whose arguments are not complete will never be."""
         replays, self._replays = self._replays, {}
         for call_id, replay in replays.items():
-            known, arguments = self._page.call(call_id), str(replay.text)
+            known, arguments = self._page.call(call_id), replay.text.read()
             if replay.answers and known is not None and not known.arguments.startswith(arguments):
                 self._judge(replay.start, arguments)
             self._answer_all(replay)
         for part_id in self._open.values():
-            self._page.put(changed(self._page.part(part_id), status="failed", error=error))
+            self._page.change(part_id, status="failed", error=error)
         self._open.clear()
 
     def give_up(self, error: str | None) -> None:
@@ -233,11 +244,11 @@ class Calls:
             part: ToolCallPart = self._page.part(part_id)
             if part.status != "awaiting_approval":
                 del self._waiting[part_id]
-                self._page.put(changed(part, status="failed", error=error))
+                self._page.change(part_id, status="failed", error=error)
 
 
-def _answered(part: ToolCallPart) -> CallStatus:
-    return "complete" if part.error is None else "failed"
+def _answered(error: str | None) -> CallStatus:
+    return "complete" if error is None else "failed"
 
 
 _UNANSWERED = ("awaiting_result", "awaiting_approval", "running")

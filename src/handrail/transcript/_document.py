@@ -15,6 +15,7 @@ from typing import Any
 from handrail.agui._copies import copied
 from handrail.agui._patch import Document as LiveDocument
 from handrail.agui._values import copy_json, json_equal
+from handrail.transcript._source import Source
 
 __all__ = ["Document", "Version"]
 
@@ -30,7 +31,7 @@ class _Log:
         self.read: tuple[int, Any] = (0, base)
 
 
-class Version:
+class Version(Source):
     """The value as it was behind one change. Reading costs its size once; what was given belongs to the reader."""
 
     __slots__ = ("_count", "_log")

@@ -1,24 +1,17 @@
 """What a screen shows, as frozen values.
 
-A transcript is published after every event, so making one must not cost what it holds. What is dear (the text of a
-part, the parts of a message, the messages) is therefore made when it is read for the first time, from a source that
-successive values share (`_vector`, `_text`). In memory such a field is a slot that was left empty: Python asks
-`__getattr__` for it, which fills it. To a reader these are ordinary dataclasses with ordinary fields; the functions at
-the end, which make the next value of one, are the only ones that know of the sources.
+To a reader these are ordinary dataclasses. A field may hold a source (`_source`) in place of its value, which is made
+when the field is read; the functions at the end, which make the next value of one, take what is kept as it is.
 
 What can be changed although the value that holds it is frozen (JSON, and models of the wire) is given as a copy, at
-each reading: nobody who looks at a screen writes on it. For the state, and what an activity shows, the field holds a
-version of a document (`_document`), which is read then.
+each reading: nobody who looks at a screen writes on it.
 """
-
-# pyright: reportPrivateUsage=false
-# The sources are hidden from readers, not from this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from ag_ui.core import ContentPart
 
@@ -26,8 +19,7 @@ from handrail.agui._copies import copied
 from handrail.events._handed_out import hands_out_copies
 from handrail.transcript._document import Version
 from handrail.transcript._run_state import Idle, RunState
-from handrail.transcript._text import GrowingText
-from handrail.transcript._vector import Vector
+from handrail.transcript._source import Source
 
 __all__ = [
     "ActivityPart",
@@ -41,14 +33,9 @@ __all__ = [
     "Transcript",
     "TranscriptMessage",
     "changed",
-    "growing",
-    "grown",
-    "part_at",
-    "part_count",
+    "kept",
     "published",
-    "with_part",
-    "with_parts",
-    "with_version",
+    "with_fields",
 ]
 
 Role = Literal["user", "assistant", "system", "developer", "activity"]
@@ -56,62 +43,32 @@ CallStatus = Literal[
     "streaming_arguments", "awaiting_result", "awaiting_approval", "running", "complete", "failed", "denied"
 ]
 
+C = TypeVar("C", bound=type[Any])
 V = TypeVar("V")
-G = TypeVar("G", bound="TextPart | ReasoningPart | ToolCallPart")
 
 
-# -- fields that are made when they are read ---------------------------------------------------------------------------
-
-_set = object.__setattr__
+# -- how fields are read -----------------------------------------------------------------------------------------------
 
 
-class _MadeWhenRead:
-    """A frozen value with fields that are made when they are read; `_makes` says how, each from a hidden source."""
-
-    __slots__ = ()
-    _makes: ClassVar[dict[str, Callable[[Any], Any]]] = {}
-
-    if not TYPE_CHECKING:  # a checker would take it for a promise that every attribute exists
-
-        def __getattr__(self, name: str) -> Any:
-            make = self._makes.get(name)
-            if make is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            value = make(self)
-            _set(self, name, value)
-            return value
+def _made(held: Any) -> Any:
+    return held.read() if isinstance(held, Source) else held
 
 
-def changed(value: V, **changes: Any) -> V:
-    """A copy of a frozen value with some fields changed; fields not made yet stay unmade.
-
-    To change the hidden source of a field is to have the field made anew.
-    """
-    kind = type(value)
-    new = object.__new__(kind)
-    copiers, made_when_read = _COPIERS[kind]
-    for put, get in copiers:
-        put(new, get(value))
-    for source, put, get in made_when_read:
-        if source not in changes:
-            try:
-                put(new, get(value))
-            except AttributeError:  # nobody has read it yet
-                continue
-    for name, change in changes.items():
-        _set(new, name, change)
-    return new
+def _copy(held: Any) -> Any:
+    return held.read() if isinstance(held, Source) else copied(held)
 
 
-def _read(kept: Any) -> Any:
-    return kept.read() if isinstance(kept, Version) else copied(kept)
+def made_when_read(*names: str) -> Callable[[C], C]:
+    """Have these fields read what their sources make; text and tuples are nothing to write on, and need no copy."""
+    return hands_out_copies(*names, read=_made)
 
 
 # -- parts and messages ------------------------------------------------------------------------------------------------
 
 
+@made_when_read("text")
 @dataclass(frozen=True, slots=True)
-class TextPart(_MadeWhenRead):
+class TextPart:
     """Text of a message; several parts may belong to one message of the wire, which is `message_id`."""
 
     id: str
@@ -119,12 +76,11 @@ class TextPart(_MadeWhenRead):
     text: str = ""
     streaming: bool = False
     subagent_run_id: str | None = None
-    _growing: Any = field(default=None, init=False, repr=False, compare=False)
-    _makes: ClassVar = {"text": lambda part: str(part._growing)}
 
 
+@made_when_read("text")
 @dataclass(frozen=True, slots=True)
-class ReasoningPart(_MadeWhenRead):
+class ReasoningPart:
     """Reasoning of a model, as far as it is shown; `encrypted_value` is the provider's own, opaque."""
 
     id: str
@@ -133,13 +89,12 @@ class ReasoningPart(_MadeWhenRead):
     streaming: bool = False
     encrypted_value: str | None = None
     subagent_run_id: str | None = None
-    _growing: Any = field(default=None, init=False, repr=False, compare=False)
-    _makes: ClassVar = {"text": lambda part: str(part._growing)}
 
 
-@hands_out_copies("parsed_arguments", "result", read=copied)
+@made_when_read("arguments")
+@hands_out_copies("parsed_arguments", "result", read=_copy)
 @dataclass(frozen=True, slots=True)
-class ToolCallPart(_MadeWhenRead):
+class ToolCallPart:
     """A tool call, its arguments as they arrive, and its result.
 
     `parsed_arguments` is None until `arguments_complete`, and also then if the text is not JSON. `result` is text, or
@@ -160,8 +115,6 @@ class ToolCallPart(_MadeWhenRead):
     local: bool = False
     encrypted_value: str | None = None
     subagent_run_id: str | None = None
-    _growing: Any = field(default=None, init=False, repr=False, compare=False)
-    _makes: ClassVar = {"arguments": lambda part: str(part._growing)}
 
     @property
     def streaming(self) -> bool:
@@ -169,7 +122,7 @@ class ToolCallPart(_MadeWhenRead):
         return self.status == "streaming_arguments"
 
 
-@hands_out_copies("content", read=_read)
+@hands_out_copies("content", read=_copy)
 @dataclass(frozen=True, slots=True)
 class ActivityPart:
     """Something the agent shows beside the conversation; its content is opaque and never goes back to it."""
@@ -201,8 +154,9 @@ class FilePart:
 Part: TypeAlias = TextPart | ReasoningPart | ToolCallPart | ActivityPart | FilePart
 
 
+@made_when_read("parts")
 @dataclass(frozen=True, slots=True)
-class TranscriptMessage(_MadeWhenRead):
+class TranscriptMessage:
     """One turn on the screen: its parts in the order in which they arrived.
 
     `run_id` is None for what did not come from a run. Messages of one `exchange` (one call of `send`, `run` or
@@ -215,8 +169,6 @@ class TranscriptMessage(_MadeWhenRead):
     name: str | None = None
     run_id: str | None = None
     exchange: int = 0
-    _vector: Any = field(default=None, init=False, repr=False, compare=False)
-    _makes: ClassVar = {"parts": lambda message: tuple(message._vector)}
 
     @property
     def text(self) -> str:
@@ -229,9 +181,10 @@ class TranscriptMessage(_MadeWhenRead):
         return any(part.streaming for part in self.parts)
 
 
-@hands_out_copies("state", read=_read)
+@made_when_read("messages")
+@hands_out_copies("state", read=_copy)
 @dataclass(frozen=True, slots=True)
-class Transcript(_MadeWhenRead):
+class Transcript:
     """All that a screen shows of one thread, at one moment.
 
     `run` is how the last run stands, `state` the shared state, `steps` the names of open steps, oldest first. `version`
@@ -243,8 +196,6 @@ class Transcript(_MadeWhenRead):
     state: Any = field(default_factory=dict[str, Any])
     steps: tuple[str, ...] = ()
     version: int = field(default=0, compare=False)
-    _vector: Any = field(default=None, init=False, repr=False, compare=False)
-    _makes: ClassVar = {"messages": lambda transcript: tuple(transcript._vector)}
 
     @property
     def text(self) -> str:
@@ -253,90 +204,61 @@ class Transcript(_MadeWhenRead):
         return "\n\n".join(filter(None, spoken))
 
 
-_SOURCES: dict[type, dict[str, str]] = {
-    TextPart: {"text": "_growing"},
-    ReasoningPart: {"text": "_growing"},
-    ToolCallPart: {"arguments": "_growing"},
-    ActivityPart: {},
-    FilePart: {},
-    TranscriptMessage: {"parts": "_vector"},
-}
+# -- the next value, made from what is kept in the last one ------------------------------------------------------------
+
+_Put: TypeAlias = Callable[[Any, Any], None]
+_Get: TypeAlias = Callable[[Any], Any]
 
 
-def _copier(kind: Any, name: str) -> tuple[Callable[[Any, Any], None], Callable[[Any], Any]]:
-    slot = getattr(kind, name)
-    slot = getattr(slot, "slot", slot)  # behind what hands out copies
+def _slot(kind: Any, name: str) -> tuple[_Put, _Get]:
+    field = getattr(kind, name)
+    slot = getattr(field, "slot", field)  # behind what makes a value of it
     return slot.__set__, slot.__get__
 
 
-_COPIERS: dict[type, tuple[Any, Any]] = {
-    # How to copy an instance slot by slot: what it always has, and what is made when it is read, behind its source.
-    kind: (
-        tuple(_copier(kind, name) for name in kind.__slots__ if name not in sources),  # pyright: ignore  # slots=True
-        tuple((source, *_copier(kind, name)) for name, source in sources.items()),
-    )
-    for kind, sources in _SOURCES.items()
+_SLOTS: dict[type, dict[str, tuple[_Put, _Get]]] = {
+    kind: {field.name: _slot(kind, field.name) for field in fields(kind)}
+    for kind in (TextPart, ReasoningPart, ToolCallPart, ActivityPart, FilePart, TranscriptMessage, Transcript)
 }
+_new = object.__new__
 
 
-_, _state_of = _copier(Transcript, "state")
+def changed(value: V, **changes: Any) -> V:
+    """A copy of a frozen value with some fields changed; nothing is read for it."""
+    return with_fields(value, changes)
 
 
-# -- the next value, made from what the last one shares ----------------------------------------------------------------
+def with_fields(value: V, changes: Mapping[str, Any]) -> V:
+    """The same, with the changes by name."""
+    kind = type(value)
+    new = _new(kind)
+    slots = _SLOTS[kind]
+    for put, get in slots.values():
+        put(new, get(value))
+    for name, change in changes.items():
+        slots[name][0](new, change)
+    return new
 
 
-def growing(part: TextPart | ReasoningPart | ToolCallPart) -> GrowingText:
-    """The text of a part, or the arguments of a call, to grow from."""
-    shared: GrowingText | None = part._growing
-    return GrowingText(part.arguments if isinstance(part, ToolCallPart) else part.text) if shared is None else shared
+def kept(value: Any, name: str) -> Any:
+    """What a field holds: its value, or the source that it is read from."""
+    return _SLOTS[type(value)][name][1](value)
 
 
-def grown(part: G, text: GrowingText) -> G:
-    """The part with another text, or the call with other arguments."""
-    return changed(part, _growing=text)
+(_put_messages, _messages_of), (_put_run, _), (_put_state, _state_of), (_put_steps, _), (_put_version, _) = (
+    _SLOTS[Transcript][name] for name in ("messages", "run", "state", "steps", "version")
+)
 
 
-def _parts(message: TranscriptMessage) -> Vector[Part]:
-    return Vector(message.parts) if message._vector is None else message._vector
-
-
-def part_count(message: TranscriptMessage) -> int:
-    """How many parts a message has."""
-    return len(_parts(message))
-
-
-def part_at(message: TranscriptMessage, index: int) -> Part:
-    """One part of a message, by its place."""
-    return _parts(message)[index]
-
-
-def with_part(message: TranscriptMessage, index: int, part: Part) -> TranscriptMessage:
-    """The message with `part` at `index`, which may be the first free place."""
-    parts = _parts(message)
-    return changed(message, _vector=parts.appended(part) if index == len(parts) else parts.replaced(index, part))
-
-
-def with_parts(message: TranscriptMessage, parts: Iterable[Part]) -> TranscriptMessage:
-    """The message with other parts."""
-    return changed(message, _vector=Vector(parts))
-
-
-def with_version(part: ActivityPart, version: Version, activity_type: str) -> ActivityPart:
-    """The activity with other content, to be read when somebody asks."""
-    return changed(part, content=version, activity_type=activity_type)
-
-
-def published(
-    last: Transcript, messages: Iterable[TranscriptMessage], run: RunState, state: Version, steps: tuple[str, ...]
-) -> Transcript:
+def published(last: Transcript, messages: Source, run: RunState, state: Version, steps: tuple[str, ...]) -> Transcript:
     """The transcript that follows `last`, or `last` itself if nothing changed."""
-    same = last._vector is messages and _state_of(last) is state
+    same = _messages_of(last) is messages and _state_of(last) is state
     if same and last.run is run and last.steps == steps:
         return last
-    new = object.__new__(Transcript)
-    _set(new, "run", run)
-    _set(new, "steps", steps)
-    _set(new, "version", last.version + 1)
-    _set(new, "_vector", messages)
-    _set(new, "state", state)
+    new = _new(Transcript)
+    _put_messages(new, messages)
+    _put_run(new, run)
+    _put_state(new, state)
+    _put_steps(new, steps)
+    _put_version(new, last.version + 1)
     return new

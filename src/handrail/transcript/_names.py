@@ -18,6 +18,6 @@ class Names:
 
     def take(self, wanted: str) -> str:
         """`wanted`, or the first free one of `wanted#2`, `wanted#3`, …"""
-        name = self._numbered.free(wanted, self._taken)
+        name = self._numbered.free(wanted, self._taken) if wanted in self._taken else wanted
         self._taken.add(name)
         return name

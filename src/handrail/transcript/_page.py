@@ -1,5 +1,8 @@
 """The page a reducer writes on: messages and parts in one persistent vector, found by the ids of the wire.
 
+Most of what happens to a part happens in a row: it begins, grows piece by piece, and ends. So the part that was written
+to last is kept beside the vector, as its tip; it is written in when another one is.
+
 A message on screen is a turn, not a message of the wire (S-114): a turn may hold parts of several messages, and a
 message may have parts in several turns. So what the wire names is looked up by part: every text and reasoning message,
 every call and every activity knows its parts, the latest last. Ids on screen are unique (`_names`).
@@ -7,8 +10,8 @@ every call and every activity knows its parts, the latest last. Ids on screen ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any, TypeAlias, TypeVar
 
 from ag_ui.core import Message, ToolMessage
 
@@ -21,13 +24,11 @@ from handrail.transcript._model import (
     ToolCallPart,
     TranscriptMessage,
     changed,
-    growing,
-    grown,
-    part_at,
-    part_count,
-    with_part,
+    kept,
+    with_fields,
 )
 from handrail.transcript._names import Names
+from handrail.transcript._source import Source
 from handrail.transcript._text import GrowingText
 from handrail.transcript._vector import Vector
 
@@ -35,50 +36,83 @@ __all__ = ["Page", "Tip"]
 
 P = TypeVar("P", TextPart, ReasoningPart, ToolCallPart, ActivityPart, Part)
 
+_Parts: TypeAlias = Vector[Part] | tuple[Part, ...]
+_GROWING: dict[type, str] = {TextPart: "text", ReasoningPart: "text", ToolCallPart: "arguments"}
+"""The field of a part that grows piece by piece."""
 
-class Tip:
-    """A vector of messages in which one part is growing. Nobody has it written in before somebody reads."""
 
-    __slots__ = ("_place", "_read", "_text", "_vector", "part_id")
+class _Place:
+    """Where a part stands: the messages, and the parts of the one at `at`, neither with the part in them."""
 
-    def __init__(
-        self, vector: Vector[TranscriptMessage], part_id: str, place: tuple[int, int], text: GrowingText
-    ) -> None:
-        self._vector = vector
-        self._place = place
-        self._text = text
-        self._read: Vector[TranscriptMessage] | None = None
-        self.part_id = part_id
+    __slots__ = ("at", "index", "messages", "parts")
+
+    def __init__(self, messages: Vector[TranscriptMessage], at: int, parts: _Parts, index: int) -> None:
+        self.messages = messages
+        self.at = at
+        self.parts = parts
+        self.index = index
+
+
+class Tip(Source):
+    """The messages, and what changed in one part of them; nobody has it written in before somebody reads.
+
+    What was made for a reader is kept, so that whoever compares two screens finds the same objects in both.
+    """
+
+    __slots__ = ("_changes", "_now", "_part", "_written", "part_id", "place")
+
+    def __init__(self, place: _Place, part: Part, changes: dict[str, Any]) -> None:
+        self.place = place
+        self.part_id = part.id
+        self._part = part
+        self._changes = changes
+        self._now = None if changes else part
+        self._written: Vector[TranscriptMessage] | None = None
+
+    def get(self, name: str) -> Any:
+        """What is kept in a field of the part, as it is now."""
+        changes = self._changes
+        return changes[name] if name in changes else kept(self._part, name)
+
+    def changed(self, changes: dict[str, Any]) -> Tip:
+        """The same with other values in some fields of the part."""
+        return Tip(self.place, self._part, {**self._changes, **changes})
 
     def plus(self, piece: str) -> Tip:
-        return Tip(self._vector, self.part_id, self._place, self._text.plus(piece))
+        """The same with a piece more behind the text of the part, or behind the arguments of the call."""
+        name = _GROWING[type(self._part)]
+        text = self.get(name)
+        text = text.plus(piece) if isinstance(text, GrowingText) else GrowingText(text, piece)
+        return Tip(self.place, self._part, {**self._changes, name: text})
+
+    def part(self) -> Any:
+        """The part as it is now."""
+        if self._now is None:
+            self._now = with_fields(self._part, self._changes)
+        return self._now
+
+    def parts(self) -> Vector[Part]:
+        """The parts of its message as they are now."""
+        parts, index = self.place.parts, self.place.index
+        if not isinstance(parts, Vector):
+            parts = Vector(parts)
+        return parts.appended(self.part()) if index == len(parts) else parts.replaced(index, self.part())
 
     def written(self) -> Vector[TranscriptMessage]:
-        """The messages with the part as it is now."""
-        if self._read is None:
-            at, index = self._place
-            message = self._vector[at]
-            part: Any = part_at(message, index)
-            self._read = self._vector.replaced(at, with_part(message, index, grown(part, self._text)))
-        return self._read
+        """The messages as they are now."""
+        if self._written is None:
+            messages, at = self.place.messages, self.place.at
+            self._written = messages.replaced(at, with_fields(messages[at], {"parts": self.parts()}))
+        return self._written
 
-    def __iter__(self) -> Iterator[TranscriptMessage]:
-        return iter(self.written())
+    def read(self) -> tuple[TranscriptMessage, ...]:
+        return self.written().read()
 
 
 class Page:
-    """Messages at their places. An old `screen` can be read for ever; everything else is the present only.
+    """Messages at their places. An old `screen` can be read for ever; everything else is the present only."""
 
-    Most of what happens is that a part grows by a piece, then by another: that is kept as a tip upon the messages, and
-    written into them when something else happens.
-    """
-
-    def __init__(self, messages: Iterable[TranscriptMessage] = ()) -> None:
-        self.rewrite(messages)
-
-    def rewrite(self, messages: Iterable[TranscriptMessage]) -> None:
-        """Put other messages in place of all; those that are the same objects stay the same objects."""
-        self.messages = Vector(messages)
+    def __init__(self) -> None:
         self.texts: dict[str, list[str]] = {}
         self.thoughts: dict[str, list[str]] = {}
         self.calls: dict[str, list[str]] = {}
@@ -86,9 +120,17 @@ class Page:
         self.assistants: dict[str, int] = {}
         self._owners: set[str] = set()
         self._places: dict[str, tuple[int, int]] = {}
+        self.rewrite(())
+
+    def rewrite(self, messages: Iterable[TranscriptMessage]) -> None:
+        """Put other messages in place of all; those that are the same objects stay the same objects."""
+        self.screen: Vector[TranscriptMessage] | Tip = Vector(messages)
+        for index in (self.texts, self.thoughts, self.calls, self.activities, self.assistants, self._places):
+            index.clear()
+        self._owners.clear()
         self._message_names = Names()
         self._part_names = Names()
-        for at, message in enumerate(self.messages):
+        for at, message in enumerate(self.screen):
             self._message_names.take(message.id)
             for index, part in enumerate(message.parts):
                 self._part_names.take(part.id)
@@ -97,50 +139,67 @@ class Page:
     @property
     def messages(self) -> Vector[TranscriptMessage]:
         """The messages as they are now."""
-        if isinstance(self.screen, Tip):
-            self.screen = self.screen.written()
-        return self.screen
-
-    @messages.setter
-    def messages(self, messages: Vector[TranscriptMessage]) -> None:
-        self.screen: Vector[TranscriptMessage] | Tip = messages
+        screen = self.screen
+        return screen.written() if isinstance(screen, Tip) else screen
 
     def begin(self, role: Role, wire_id: str, *, name: str | None, run_id: str | None, exchange: int) -> int:
         """A new message at the end, still without parts; returns its place."""
         free = self._message_names.take(wire_id)
         message = TranscriptMessage(free, role, name=name, run_id=run_id, exchange=exchange)
-        self.messages = self.messages.appended(message)
-        return len(self.messages) - 1
+        messages = self.messages
+        self.screen = messages.appended(message)
+        return len(messages)
 
     def add(self, at: int, part: P) -> P:
         """Write a part behind those of the message at `at`; returns it under the id that it got."""
         free = self._part_names.take(part.id)
         if free != part.id:
             part = changed(part, id=free)
-        message = self.messages[at]
-        index = part_count(message)
-        self.messages = self.messages.replaced(at, with_part(message, index, part))
-        self._register(at, index, message.role, part)
+        messages, parts = self._message(at)
+        index = len(parts)
+        self._register(at, index, messages[at].role, part)
+        self.screen = Tip(_Place(messages, at, parts, index), part, {})
         return part
 
-    def put(self, part: Part) -> None:
-        """Write a part in the place of the one with its id."""
-        at, index = self._places[part.id]
-        self.messages = self.messages.replaced(at, with_part(self.messages[at], index, part))
+    def change(self, part_id: str, **changes: Any) -> None:
+        """Write other values into some fields of a part."""
+        self.screen = self._tip(part_id).changed(changes)
 
     def grow(self, part_id: str, piece: str) -> None:
         """Add a piece to the text of a part, or to the arguments of a call."""
-        screen = self.screen
-        if isinstance(screen, Tip) and screen.part_id == part_id:
-            self.screen = screen.plus(piece)
-        else:
-            text = growing(self.part(part_id)).plus(piece)
-            self.screen = Tip(self.messages, part_id, self._places[part_id], text)
+        self.screen = self._tip(part_id).plus(piece)
 
     def part(self, part_id: str) -> Any:
         """The part with this id, as it is now."""
+        screen = self.screen
+        if isinstance(screen, Tip) and screen.part_id == part_id:
+            return screen.part()
         at, index = self._places[part_id]
-        return part_at(self.messages[at], index)
+        return self._message(at)[1][index]
+
+    def get(self, part_id: str, name: str) -> Any:
+        """What is kept in a field of a part, as it is now: its value, or the source that it is read from."""
+        screen = self.screen
+        if isinstance(screen, Tip) and screen.part_id == part_id:
+            return screen.get(name)
+        return kept(self.part(part_id), name)
+
+    def _tip(self, part_id: str) -> Tip:
+        """The messages as they are now, with this part as their tip."""
+        screen = self.screen
+        if isinstance(screen, Tip) and screen.part_id == part_id:
+            return screen
+        at, index = self._places[part_id]
+        messages, parts = self._message(at)
+        return Tip(_Place(messages, at, parts, index), parts[index], {})
+
+    def _message(self, at: int) -> tuple[Vector[TranscriptMessage], _Parts]:
+        """The messages, of which the one at `at` may be older, and its parts as they are now."""
+        screen = self.screen
+        if isinstance(screen, Tip) and screen.place.at == at:
+            return screen.place.messages, screen.parts()
+        messages = self.messages
+        return messages, kept(messages[at], "parts")
 
     def __contains__(self, part_id: str) -> bool:
         return part_id in self._places
@@ -157,7 +216,8 @@ class Page:
     def is_last(self, part_id: str) -> bool:
         """Whether nothing stands behind this part."""
         at, index = self._places[part_id]
-        return at == len(self.messages) - 1 and index == len(self.messages[at].parts) - 1
+        messages = self.messages
+        return at == len(messages) - 1 and index == len(kept(messages[at], "parts")) - 1
 
     def has_other(self, message_id: str) -> bool:
         """Whether a message of the wire that is not an assistant's has a part here."""

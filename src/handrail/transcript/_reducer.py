@@ -57,7 +57,6 @@ from handrail.transcript._model import (
     Transcript,
     changed,
     published,
-    with_version,
 )
 from handrail.transcript._page import Page
 from handrail.transcript._restore import parts_of
@@ -90,8 +89,8 @@ class TranscriptReducer:
         self._on_warning = on_warning
         self._page = Page()
         self._calls = Calls(self._page, self._place_for_call)
-        self._texts = Streams(self._page, lambda: self._page.texts)
-        self._thoughts = Streams(self._page, lambda: self._page.thoughts)
+        self._texts = Streams(self._page, self._page.texts)
+        self._thoughts = Streams(self._page, self._page.thoughts)
         self._state = Document({})
         self._contents: dict[str, Document] = {}
         self._run: RunState = Idle()
@@ -107,15 +106,15 @@ class TranscriptReducer:
             StepStartedEvent: self._step_started,
             StepFinishedEvent: self._step_finished,
             TextMessageStartEvent: self._text_started,
-            TextMessageContentEvent: self._text_grew,
+            TextMessageContentEvent: self._texts.grow,
             TextMessageEndEvent: self._text_ended,
             ReasoningMessageStartEvent: self._thought_started,
-            ReasoningMessageContentEvent: self._thought_grew,
+            ReasoningMessageContentEvent: self._thoughts.grow,
             ReasoningMessageEndEvent: self._thought_ended,
             ReasoningEncryptedValueEvent: self._value_encrypted,
-            ToolCallStartEvent: self._call_started,
-            ToolCallArgsEvent: self._call_grew,
-            ToolCallEndEvent: self._call_ended,
+            ToolCallStartEvent: self._calls.start,
+            ToolCallArgsEvent: self._calls.grow,
+            ToolCallEndEvent: self._calls.end,
             ToolCallResultEvent: self._call_answered,
             ActivitySnapshotEvent: self._activity_set,
             ActivityDeltaEvent: self._activity_patched,
@@ -237,20 +236,17 @@ class TranscriptReducer:
         page, wire_id = self._page, event.message_id
         if wire_id in page.thoughts or wire_id in page.activities:
             return  # the message is of a kind that takes no text
+        if self._texts.goes_on(wire_id):
+            return
         known = page.texts.get(wire_id)
         role: Role = page.role_of(known[-1]) if known else event.role or "assistant"
-
-        def write() -> TextPart:
-            part = TextPart(f"text:{wire_id}", wire_id, streaming=True, subagent_run_id=event.subagent_run_id)
-            if role == "assistant":
-                return page.add(self._open_turn(wire_id, event.name), part)
+        if role == "assistant":
+            at = self._open_turn(wire_id, event.name)
+        else:
             self._turn = None
-            return page.add(self._begin(role, wire_id, event.name), part)
-
-        self._texts.start(wire_id, write)
-
-    def _text_grew(self, event: TextMessageContentEvent) -> None:
-        self._texts.grow(event.message_id, event.delta)
+            at = self._begin(role, wire_id, event.name)
+        part = TextPart(f"text:{wire_id}", wire_id, streaming=True, subagent_run_id=event.subagent_run_id)
+        self._texts.begin(wire_id, page.add(at, part).id)
 
     def _text_ended(self, event: TextMessageEndEvent) -> None:
         if self._texts.end(event.message_id):
@@ -260,15 +256,10 @@ class TranscriptReducer:
         page, wire_id = self._page, event.message_id
         if wire_id in page.texts or wire_id in page.activities or wire_id in page.assistants:
             return
-
-        def write() -> ReasoningPart:
-            part = ReasoningPart(f"reasoning:{wire_id}", wire_id, streaming=True, subagent_run_id=event.subagent_run_id)
-            return page.add(self._open_turn(wire_id), part)
-
-        self._thoughts.start(wire_id, write)
-
-    def _thought_grew(self, event: ReasoningMessageContentEvent) -> None:
-        self._thoughts.grow(event.message_id, event.delta)
+        if self._thoughts.goes_on(wire_id):
+            return
+        part = ReasoningPart(f"reasoning:{wire_id}", wire_id, streaming=True, subagent_run_id=event.subagent_run_id)
+        self._thoughts.begin(wire_id, page.add(self._open_turn(wire_id), part).id)
 
     def _thought_ended(self, event: ReasoningMessageEndEvent) -> None:
         if self._thoughts.end(event.message_id):
@@ -282,18 +273,9 @@ class TranscriptReducer:
             known = page.thoughts.get(event.entity_id)
             part = page.part(known[-1]) if known else None
         if part is not None and part.encrypted_value != event.encrypted_value:
-            page.put(changed(part, encrypted_value=event.encrypted_value))
+            page.change(part.id, encrypted_value=event.encrypted_value)
 
     # -- calls -----------------------------------------------------------------------------------------------------
-
-    def _call_started(self, event: ToolCallStartEvent) -> None:
-        self._calls.start(event)
-
-    def _call_grew(self, event: ToolCallArgsEvent) -> None:
-        self._calls.grow(event)
-
-    def _call_ended(self, event: ToolCallEndEvent) -> None:
-        self._calls.end(event.tool_call_id)
 
     def _call_answered(self, event: ToolCallResultEvent) -> None:
         failed = event.metadata is not None and event.metadata.get("handrail.error") is True
@@ -310,10 +292,9 @@ class TranscriptReducer:
             if page.owns(wire_id):  # a message of another kind, which it takes the place of
                 self._take(without(page.messages, wire_id, Here()))
             self._turn = None
-            part = ActivityPart(f"activity:{wire_id}", wire_id, event.activity_type, {}, event.subagent_run_id)
-            part = page.add(self._begin("activity", wire_id), part)
             document = self._contents[wire_id] = Document(event.content)
-            page.put(with_version(part, document.version, event.activity_type))
+            part = ActivityPart(f"activity:{wire_id}", wire_id, event.activity_type, {}, event.subagent_run_id)
+            page.add(self._begin("activity", wire_id), changed(part, content=document.version))
             return
         self._write_activity(event, lambda document: document.replace(event.content), event.subagent_run_id)
 
@@ -338,8 +319,7 @@ class TranscriptReducer:
             return
         if document.version is before and (part.activity_type, part.subagent_run_id) == (event.activity_type, owner):
             return
-        part = changed(part, subagent_run_id=owner)
-        self._page.put(with_version(part, document.version, event.activity_type))
+        self._page.change(part.id, content=document.version, activity_type=event.activity_type, subagent_run_id=owner)
 
     def _state_set(self, event: StateSnapshotEvent) -> None:
         self._state.replace(event.snapshot)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 from ag_ui.core import (
     ActivityMessage,
@@ -22,9 +22,10 @@ from ag_ui.core import TextPart as WireText
 
 from handrail.agui._copies import copied
 from handrail.agui._text import mend
+from handrail.transcript._arguments import Parsed
 from handrail.transcript._model import ActivityPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart
 
-__all__ = ["Content", "call_of", "content_of", "parse", "parts_of", "result_of"]
+__all__ = ["Content", "call_of", "content_of", "parts_of", "result_of"]
 
 Content: TypeAlias = tuple[tuple[Any, ...], ...]
 
@@ -88,7 +89,7 @@ def call_of(call: ToolCall, message: AssistantMessage) -> ToolCallPart:
         call.id,
         call.function.name,
         mend(call.function.arguments),
-        parsed_arguments=parse(call.function.arguments),
+        parsed_arguments=Parsed(call.function.arguments),
         arguments_complete=True,
         status="awaiting_result",
         encrypted_value=call.encrypted_value,
@@ -124,17 +125,3 @@ def content_of(parts: Iterable[Part]) -> Content:
 
 
 _SILENT = (("text", ""), ("reasoning", ""))
-
-
-def parse(arguments: str) -> Any:
-    """The JSON value that argument text is; `{}` for blank text, None for text that is not JSON."""
-    if not arguments.strip():
-        return {}
-    try:
-        return json.loads(arguments, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")

@@ -34,7 +34,6 @@ from handrail.transcript._model import (
     ToolCallPart,
     TranscriptMessage,
     changed,
-    with_parts,
 )
 from handrail.transcript._names import Names
 from handrail.transcript._restore import Content, call_of, content_of, parts_of, result_of
@@ -115,7 +114,7 @@ class _Draft:
         before = self.message.parts
         if len(left) == len(before) and all(new is old for new, old in zip(left, before, strict=True)):
             return message
-        return with_parts(message, left)
+        return changed(message, parts=tuple(left))
 
 
 class _Reconciliation:
@@ -209,8 +208,7 @@ class _Reconciliation:
         if (part.message_id, part.encrypted_value) != (call.message_id, call.encrypted_value):
             part = changed(part, message_id=call.message_id, encrypted_value=call.encrypted_value)
         if not part.streaming and (part.name, part.arguments) != (call.name, call.arguments):
-            part = changed(part, name=call.name, parsed_arguments=call.parsed_arguments)
-            part = changed(part, arguments=call.arguments, _growing=None)
+            part = changed(part, name=call.name, arguments=call.arguments, parsed_arguments=call.parsed_arguments)
         if not part.streaming and not part.arguments_complete:  # it was cut off, and is whole now
             part = changed(part, arguments_complete=True, parsed_arguments=call.parsed_arguments)
             part = changed(part, status="awaiting_result", error=None)

@@ -10,9 +10,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from handrail.transcript._model import ReasoningPart, TextPart, changed
+from ag_ui.core import ReasoningMessageContentEvent, TextMessageContentEvent
+
 from handrail.transcript._page import Page
 
 __all__ = ["Streams"]
@@ -21,7 +22,7 @@ __all__ = ["Streams"]
 class Streams:
     """The messages of one kind. `parts_of(wire id)` are those that the page has, the latest last."""
 
-    def __init__(self, page: Page, index: Callable[[], Mapping[str, list[str]]]) -> None:
+    def __init__(self, page: Page, index: Mapping[str, list[str]]) -> None:
         self._page = page
         self._index = index
         self._open: dict[str, str] = {}
@@ -36,7 +37,7 @@ class Streams:
 
     def recount(self, restored: set[str]) -> None:
         """The page was rewritten by a snapshot: what is gone streams no more, what it wrote may stream again."""
-        index, before = self._index(), self._open
+        index, before = self._index, self._open
         self._open = {
             wire_id: part if part in index[wire_id] else index[wire_id][-1]
             for wire_id, part in before.items()
@@ -46,43 +47,46 @@ class Streams:
             self._mark(part_id, streaming=part_id in self._open.values())
         self._restored = (self._restored | restored) & index.keys()
 
-    def start(self, wire_id: str, write: Callable[[], TextPart | ReasoningPart]) -> None:
-        """A message begins to stream; `write` puts a new part on the page where one is needed."""
-        known = self._index().get(wire_id, [])
-        goes_on = wire_id in self._streamed and bool(known) and self._page.is_last(known[-1])
-        if wire_id in self._restored or goes_on:
-            part: TextPart | ReasoningPart = self._page.part(known[-1])
-            if wire_id in self._restored:
-                self._restated[wire_id] = part.text
-            self._page.put(changed(part, streaming=True))
-            self._open[wire_id] = part.id
-        else:
-            self._open[wire_id] = write().id
+    def goes_on(self, wire_id: str) -> bool:
+        """A message begins to stream. True if it does so in a part that is there; else `begin` is told of its own."""
+        known = self._index.get(wire_id)
+        is_restored = wire_id in self._restored
+        if not known or not (is_restored or (wire_id in self._streamed and self._page.is_last(known[-1]))):
+            return False
+        part_id = known[-1]
+        if is_restored:
+            self._restated[wire_id] = self._page.part(part_id).text
+        self._page.change(part_id, streaming=True)
+        self.begin(wire_id, part_id)
+        return True
+
+    def begin(self, wire_id: str, part_id: str) -> None:
+        """A message streams into a part."""
+        self._open[wire_id] = part_id
         self._streamed.add(wire_id)
 
-    def grow(self, wire_id: str, delta: str) -> None:
+    def grow(self, event: TextMessageContentEvent | ReasoningMessageContentEvent) -> None:
         """A piece of a message; nothing for one that is not streaming here."""
-        part_id = self._open.get(wire_id)
-        if part_id is not None and delta:
-            self._page.grow(part_id, delta)
+        part_id = self._open.get(event.message_id)
+        if part_id is not None and event.delta:
+            self._page.grow(part_id, event.delta)
 
     def end(self, wire_id: str) -> bool:
         """A message is complete. True if it said again what a snapshot had said already."""
         part_id = self._open.pop(wire_id, None)
         if part_id is None:
             return False
-        part: TextPart | ReasoningPart = self._page.part(part_id)
-        self._page.put(changed(part, streaming=False))
+        self._page.change(part_id, streaming=False)
         restored = self._restated.pop(wire_id, "")
-        return bool(restored) and part.text == restored * 2
+        return bool(restored) and self._page.part(part_id).text == restored * 2
 
     def settle(self) -> None:
         """Nothing more will come for what is open."""
         for part_id in self._open.values():
-            self._page.put(changed(self._page.part(part_id), streaming=False))
+            self._page.change(part_id, streaming=False)
         self._open.clear()
         self._restated.clear()
 
     def _mark(self, part_id: str, *, streaming: bool) -> None:
         if part_id in self._page and self._page.part(part_id).streaming is not streaming:
-            self._page.put(changed(self._page.part(part_id), streaming=streaming))
+            self._page.change(part_id, streaming=streaming)

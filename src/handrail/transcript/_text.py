@@ -10,6 +10,7 @@ A producer that counts in UTF-16 may cut a character between two pieces; its hal
 from __future__ import annotations
 
 from handrail.agui._text import mend
+from handrail.transcript._source import Source
 
 __all__ = ["GrowingText"]
 
@@ -24,14 +25,15 @@ class _Pieces:
         self.read: tuple[int, str] = (0, "")
 
 
-class GrowingText:
+class GrowingText(Source):
     """An immutable text; `plus` gives the one that is longer by a piece."""
 
-    __slots__ = ("_count", "_shared")
+    __slots__ = ("_count", "_read", "_shared")
 
-    def __init__(self, text: str = "") -> None:
-        self._shared = _Pieces([text] if text else [])
+    def __init__(self, *pieces: str) -> None:
+        self._shared = _Pieces(list(filter(None, pieces)))
         self._count = len(self._shared.pieces)
+        self._read: str | None = None
 
     def plus(self, piece: str) -> GrowingText:
         shared = self._shared
@@ -41,13 +43,16 @@ class GrowingText:
         new = object.__new__(GrowingText)
         new._shared = shared
         new._count = self._count + 1
+        new._read = None
         return new
 
-    def __str__(self) -> str:
-        count, text = self._shared.read
-        if count > self._count:
-            count, text = 0, ""
-        text = mend(text + "".join(self._shared.pieces[count : self._count]))
-        if self._count >= self._shared.read[0]:
-            self._shared.read = (self._count, text)
-        return text
+    def read(self) -> str:
+        if self._read is None:
+            count, text = self._shared.read
+            if count > self._count:
+                count, text = 0, ""
+            text = mend(text + "".join(self._shared.pieces[count : self._count]))
+            if self._count >= self._shared.read[0]:
+                self._shared.read = (self._count, text)
+            self._read = text
+        return self._read

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+from handrail.transcript._source import Source
+
 __all__ = ["Vector"]
 
 T = TypeVar("T")
@@ -21,10 +23,10 @@ _MASK = _WIDTH - 1
 _Node = tuple[Any, ...]
 
 
-class Vector(Generic[T]):
+class Vector(Source, Generic[T]):
     """An immutable sequence: `appended` and `replaced` give the next version and leave this one alone."""
 
-    __slots__ = ("_height", "_in_tree", "_root", "_tail")
+    __slots__ = ("_height", "_in_tree", "_read", "_root", "_tail")
 
     def __init__(self, items: Iterable[T] = ()) -> None:
         given = tuple(items)
@@ -36,6 +38,12 @@ class Vector(Generic[T]):
             leaves = tuple(leaves[start : start + _WIDTH] for start in range(0, len(leaves), _WIDTH))
             self._height += _BITS
         self._root = leaves
+        self._read: tuple[T, ...] | None = None
+
+    def read(self) -> tuple[T, ...]:
+        if self._read is None:
+            self._read = tuple(self)
+        return self._read
 
     def __len__(self) -> int:
         return self._in_tree + len(self._tail)
@@ -77,6 +85,7 @@ class Vector(Generic[T]):
         new._height = height
         new._in_tree = in_tree
         new._tail = tail
+        new._read = None
         return new
 
     def __repr__(self) -> str:
