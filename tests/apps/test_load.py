@@ -65,6 +65,8 @@ def test_a_module_by_its_name() -> None:
         ("just_leaves", "does not import: SystemExit: 3"),
         ("lacks_another", "does not import: ModuleNotFoundError: No module named 'not_installed_anywhere'"),
         ("has_a_typo", "does not import: SyntaxError: "),
+        (":one", "':one' names no module"),
+        ("", "'' names no module"),
         ("has_no_tools", "There are no tools in 'has_no_tools'"),
     ],
 )

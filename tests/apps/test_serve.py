@@ -33,6 +33,9 @@ closed = agui_app(loop, authorize=lambda request: request.headers.get("key") == 
 def for_each(given, principal):
     return loop
 
+def takes_nothing():
+    return loop
+
 word = "loop"
 """
 ASKED: dict[str, Any] = {"threadId": "t", "runId": "r", "messages": [{"id": "u", "role": "user", "content": "hi"}]}
@@ -157,6 +160,7 @@ def test_whoever_serves_to_the_world_is_told_so(folder: Path) -> None:
     [
         (["served_here:nothing"], "has no 'nothing'"),
         (["served_here:word"], "is no loop"),
+        (["served_here:takes_nothing"], "nor a function of an input and a principal"),
         (["not_here"], "There is no module"),
         (["json"], "has no `loop`"),
         (["served_here", "--host", "192.0.2.1"], "Cannot listen at 192.0.2.1"),

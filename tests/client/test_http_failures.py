@@ -100,6 +100,27 @@ async def test_content_types(content_type: str, is_stream: bool) -> None:
         assert str(cause).startswith(f"HTTP 200: the answer is {content_type}")
 
 
+@pytest.mark.parametrize(
+    ("page", "status", "said"),
+    [
+        (
+            b"<html><head><title lang=de>Seite &amp;\n mehr</title></head><p>Lang</p></html>",
+            405,
+            "HTTP 405: Seite & mehr",
+        ),
+        (b"<p>no title</p>", 503, "HTTP 503: Service Unavailable"),
+        (b"<!doctype html><TITLE>Shop</TITLE>", 200, "HTTP 200: the answer is text/html, not text/event-stream: Shop"),
+        (b"<p>no title</p>", 200, "HTTP 200: the answer is text/html, not text/event-stream"),
+        (b"<title>", 404, "HTTP 404: Not Found"),
+    ],
+)
+async def test_of_a_web_page_only_the_title_is_said(page: bytes, status: int, said: str) -> None:
+    """P-69: its markup tells nobody anything; the whole of it is in `body`."""
+    run = await ended(serve(page, status=status, headers={"content-type": "text/html"}))
+    assert str(run.report.cause) == said
+    assert run.report.cause.body == page
+
+
 async def test_no_content_type() -> None:
     """P-69: it is read as an event stream, with a warning."""
     run = await ended(serve(sse([STARTED, FINISHED]), headers={}))

@@ -41,6 +41,10 @@ from handrail.server import agui_app
         ({"on_finish": 5}, TypeError),
         ({"error_text": "It failed."}, TypeError),
         ({"on_warning": True}, TypeError),
+        ({"authorize": lambda: "ada"}, TypeError),
+        ({"on_finish": lambda outcome: None}, TypeError),
+        ({"error_text": lambda given, outcome: ""}, TypeError),
+        ({"on_warning": lambda: None}, TypeError),
     ],
 )
 def test_options_that_cannot_work_are_refused(options: Any, error: type[Exception]) -> None:
@@ -53,3 +57,15 @@ def test_what_is_no_loop_is_refused() -> None:
     """P-76."""
     with pytest.raises(TypeError, match="Loop"):
         agui_app("loop")  # type: ignore[arg-type]
+
+
+def test_a_function_that_cannot_make_a_loop_is_refused_at_once() -> None:
+    """P-76: not at the first request."""
+    loop = Loop([endless()])
+    misfits: list[Any] = [lambda: loop, lambda given: loop, lambda given, principal, more: loop]
+    for misfit in misfits:
+        with pytest.raises(TypeError, match="a function of an input and a principal"):
+            agui_app(misfit)
+    fits: list[Any] = [lambda given, principal: loop, lambda *given: loop, lambda given, principal, more=1: loop]
+    for fit in fits:
+        agui_app(fit)

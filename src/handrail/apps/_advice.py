@@ -84,6 +84,8 @@ def advice_for(code: str) -> str:
 def advice_on(error: WireError) -> str:
     """What to do about what a client has run into."""
     match error:
+        case HttpError(status=200, content_type=str(kind)) if "html" in kind:
+            return "Check the path of the URL: this is a web page. An agent answers with text/event-stream."
         case HttpError(status=200):
             return "Answer with Content-Type: text/event-stream."
         case HttpError(status=status) if 300 <= status < 400:

@@ -16,7 +16,7 @@ from rich.console import Console
 from handrail.apps._check_report import Line, document, of_file, of_probe, of_probes, show
 from handrail.apps._findings import Heard, Result, Wanted
 from handrail.apps._judge import judge_stream
-from handrail.apps._remote import is_url, shown_url
+from handrail.apps._remote import is_url, shown_url, url_meant
 from handrail.errors import UsageError
 
 __all__ = ["check"]
@@ -118,10 +118,4 @@ def _content_of(file: str) -> bytes:
         with open(file, "rb") as opened:
             return opened.read()
     except OSError as error:
-        meant = f"\nAn agent is named by its URL, as in http://{file}." if _is_like_a_host(file) else ""
-        raise UsageError(f"{file!r} cannot be read: {error.strerror}.{meant}") from error
-
-
-def _is_like_a_host(file: str) -> bool:
-    host, _, rest = file.partition(":")
-    return bool(host) and "/" not in host and rest.partition("/")[0].isdigit()
+        raise UsageError(f"{file!r} cannot be read: {error.strerror}.{url_meant(file)}") from error

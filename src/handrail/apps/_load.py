@@ -22,6 +22,8 @@ def load(name: str) -> Any:
     for a module that is not there or does not import (its own exception is the cause), and for a missing attribute.
     """
     module_name, _, attribute = name.partition(":")
+    if not module_name:
+        raise UsageError(f"{name!r} names no module; it looks like MODULE or MODULE:NAME.")
     if module_name.endswith(".py") or "/" in module_name:
         raise UsageError(f"{module_name!r} is a file; give the name of the module, {_as_module(module_name)!r}.")
     if "" not in sys.path:

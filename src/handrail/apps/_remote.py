@@ -15,7 +15,7 @@ from handrail.errors import UsageError
 if TYPE_CHECKING:
     from handrail.client import HttpAgent
 
-__all__ = ["concealed", "headers_of", "is_url", "remote_agent", "secrets_of", "shown_url"]
+__all__ = ["concealed", "headers_of", "is_url", "remote_agent", "secrets_of", "shown_url", "url_meant"]
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
@@ -27,6 +27,13 @@ _SHORTEST_SECRET = 6
 def is_url(target: str) -> bool:
     """Whether what was named on the command line is a web address."""
     return target.lower().startswith(("http://", "https://"))
+
+
+def url_meant(target: str) -> str:
+    """What to say of an address that was typed without its scheme, "" of anything else."""
+    host, _, rest = target.partition(":")
+    is_address = bool(host) and "/" not in host and rest.partition("/")[0].isdigit()
+    return f"\nAn agent is named by its URL, as in http://{target}." if is_address else ""
 
 
 def headers_of(given: Iterable[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from ag_ui.core import Message, RunAgentInput, UserMessage
 
 from handrail.apps._network import Network
 from handrail.apps._once import once, say
-from handrail.apps._remote import headers_of, is_url, remote_agent, shown_url
+from handrail.apps._remote import headers_of, is_url, remote_agent, shown_url, url_meant
 from handrail.apps._tape import RecordingTransport, ReplayTransport, Take, new_tape, read_tape
 from handrail.apps.chat._command import chat
 from handrail.client import AgentSession, HttpAgent, RunParams
@@ -25,7 +25,7 @@ __all__ = ["play", "record", "replay"]
 def record(url: str, file: str, *, headers: Sequence[str] = (), text: str | None, as_json: bool) -> int:
     """Chat with the agent at `url`, or say `text` to it, and keep every byte of it in `file`. Returns the exit code."""
     if not is_url(url):
-        raise UsageError(f"{url!r} is no URL; what is recorded is what an agent says over HTTP.")
+        raise UsageError(f"{url!r} is no URL; what is recorded is what an agent says over HTTP.{url_meant(url)}")
     if text is None and as_json:
         raise UsageError("--json goes with --once.")
     shared = headers_of(headers)

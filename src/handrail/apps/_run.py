@@ -62,9 +62,11 @@ def _hint(base_url: str | None, outcome: Outcome) -> str | None:
     """What a person can do about a run that failed with its last attempt."""
     if outcome.outcome != "failed" or not outcome.attempts:
         return None
-    where = base_url or "the server"
+    where = base_url or "the server of OpenAI"
     last = outcome.attempts[-1]
     match last.error_class, last.status:
+        case "connection" | "timeout", _ if base_url is None:
+            return "Is there a way to the server of OpenAI from here? --base-url names another."
         case "connection" | "timeout", _:
             return f"Is the server running, and is --base-url right? It was {where}."
         case "http", 401 | 403:

@@ -88,7 +88,9 @@ def _app(target: str) -> AguiApp:
     try:
         return agui_app(found, on_finish=_tell_of_a_failure)
     except TypeError as refusal:
-        raise UsageError(f"{target!r} is no loop, nor a function that returns one, nor an agui_app.") from refusal
+        raise UsageError(
+            f"{target!r} is no loop, nor an agui_app, nor a function of an input and a principal that returns a loop."
+        ) from refusal
 
 
 def _tell_of_a_failure(given: RunAgentInput, outcome: Outcome) -> None:

@@ -23,6 +23,7 @@ import base64
 import json
 import math
 import os
+import re
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,6 +54,7 @@ __all__ = [
 _FORMAT, _VERSION = "handrail.recording", 1
 _KEPT_HEADERS = ("content-type", "content-encoding")
 _CLOSED = "closed on this side"
+_IS_RECORDED = re.compile(rb"\A\s*\{|(?:\A(?:\xef\xbb\xbf)?|[\r\n])data:")
 
 
 @dataclass(slots=True)
@@ -181,6 +183,8 @@ def read_tape(name: str) -> Sequence[Take]:
             data = file.read()
     except OSError as error:
         raise UsageError(f"{name!r} cannot be read: {error.strerror}.") from error
+    if not _IS_RECORDED.search(data):
+        raise UsageError(f"{name!r} is no recording: there are no JSON lines in it, and no event stream.")
     return read_recording(data, name)
 
 
@@ -206,7 +210,10 @@ def _takes(data: bytes) -> Iterator[Take]:
         return
     lines = _lines(data)
     if lines[0].get("format") is None:
-        yield _bare(b"".join(b"data: %s\n\n" % json.dumps(line).encode() for line in lines if "type" in line))
+        events = [line for line in lines if "type" in line]
+        if not events:
+            raise ValueError("there is no AG-UI event in it")
+        yield _bare(b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in events))
         return
     if lines[0]["format"] != _FORMAT or lines[0].get("version", 0) > _VERSION:
         raise ValueError(f"its format is {lines[0]['format']!r}, version {lines[0].get('version')}")

@@ -136,7 +136,10 @@ def check(
 @app.command()
 def serve(
     target: Annotated[
-        str, typer.Argument(metavar="MODULE:LOOP", help="A Loop, a function that returns one, or an app.")
+        str,
+        typer.Argument(
+            metavar="MODULE:LOOP", help="A Loop, a function (input, principal) that returns one, or an app."
+        ),
     ],
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0, max=65535)] = 8000,

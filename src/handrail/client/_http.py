@@ -8,7 +8,9 @@ every way out, in the task that opened it, and only then does the run end.
 from __future__ import annotations
 
 import contextlib
+import html
 import inspect
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -44,6 +46,8 @@ ERROR_BODY_TIMEOUT = 10.0
 ERROR_TEXT = 500
 """Characters of an error body that go into the text of the error."""
 LAST_PORT = 65_535
+
+_TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
 
 
 class HttpAgent:
@@ -246,9 +250,13 @@ async def _refusal(response: httpx.Response) -> HttpError:
     except ValueError:
         payload = None
     content_type = response.headers.get("content-type")
-    text = _text_of(payload) or content.decode(errors="replace")[:ERROR_TEXT] or response.reason_phrase
+    said = content.decode(errors="replace")
+    if "html" in (content_type or ""):
+        said = _title_of(said)
+    said = _text_of(payload) or said[:ERROR_TEXT]
+    text = said or response.reason_phrase
     if response.status_code == 200:
-        text = f"the answer is {content_type}, not {EVENT_STREAM}: {text}"
+        text = f"the answer is {content_type}, not {EVENT_STREAM}" + (said and f": {said}")
     location = response.headers.get("location")
     if location is not None and response.has_redirect_location:  # most often for the last slash of the path
         place = location.partition("?")[0]  # a query may hold a secret
@@ -261,6 +269,12 @@ async def _refusal(response: httpx.Response) -> HttpError:
         body=content,
         payload=payload,
     )
+
+
+def _title_of(page: str) -> str:
+    """All that is of use of a page that was written for a browser; "" where it has none."""
+    found = _TITLE.search(page)
+    return " ".join(html.unescape(found[1]).split()) if found else ""
 
 
 def _text_of(payload: Any) -> str | None:

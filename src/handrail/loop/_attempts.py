@@ -81,7 +81,7 @@ class RetryPolicy:
         require_whole(self.max_attempts, "max_attempts", 1, "a backend needs at least 1 attempt")
         for name in ("backoff_cap", "jitter"):
             require_number(getattr(self, name), name, "it is a number of seconds and not below 0")
-        require_callable(self.classify, "classify", "a function of a BackendError that gives a disposition")
+        require_callable(self.classify, "classify", "a function of a BackendError that gives a disposition", takes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

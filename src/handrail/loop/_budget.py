@@ -83,7 +83,7 @@ class Budget:
         if self.max_cost is not None:
             object.__setattr__(self, "max_cost", Decimal(str(self.max_cost)))
         object.__setattr__(self, "windows", _checked_windows(self.windows))
-        require_callable(self.count, "count", "a function of a request that gives its tokens")
+        require_callable(self.count, "count", "a function of a request that gives its tokens", takes=1)
 
 
 def _checked_windows(windows: object) -> Mapping[str, Window]:

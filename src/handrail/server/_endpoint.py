@@ -113,10 +113,10 @@ def agui_app(
     tasks of the server's event loop; under trio, serve inside `async with RunScope():`. Plain functions are called on
     the event loop and must not block. Raises `TypeError` or `ValueError` for options that cannot work.
     """
-    require_callable(authorize, "authorize", "a function of a ServerRequest")
-    require_callable(on_finish, "on_finish", "a function of an input and an outcome")
-    require_callable(error_text, "error_text", "a function of an outcome")
-    require_callable(on_warning, "on_warning", "a function of a WarningRecord")
+    require_callable(authorize, "authorize", "a function of a ServerRequest", takes=1)
+    require_callable(on_finish, "on_finish", "a function of an input and an outcome", takes=2)
+    require_callable(error_text, "error_text", "a function of an outcome", takes=1)
+    require_callable(on_warning, "on_warning", "a function of a WarningRecord", takes=1)
     require_seconds(keepalive, "keepalive")
     require_whole(max_body_bytes, "max_body_bytes", 1, "it is a number of bytes, at least 1")
     require_number(replay_window, "replay_window", "it is a number of seconds, at least 0")
@@ -158,6 +158,8 @@ class AguiApp:
     ) -> None:
         if not _is_loop(loop) and not callable(loop):
             raise TypeError(f"agui_app() takes a Loop, or a function that returns one, not {type(loop).__name__}")
+        if not _is_loop(loop):
+            require_callable(loop, "loop", "a Loop, or a function of an input and a principal", takes=2)
         self._loop = loop
         self._authorize = authorize
         self._runs = runs

@@ -5,6 +5,7 @@ NaN is refused everywhere: compared with it nothing is ever reached. Infinity is
 
 from __future__ import annotations
 
+import inspect
 from decimal import Decimal
 from math import isnan
 
@@ -37,10 +38,23 @@ def require_seconds(value: object, name: str) -> None:
         raise ValueError(f"{name} is {value}: {fix}")
 
 
-def require_callable(value: object, name: str, what: str) -> None:
-    """Raises `TypeError` for what is neither None nor to be called; `what` says what it is."""
-    if value is not None and not callable(value):
+def require_callable(value: object, name: str, what: str, takes: int) -> None:
+    """Raises `TypeError` for what is neither None nor to be called with `takes` arguments; `what` says what it is.
+
+    What has no signature to look at, as some of C have none, is believed.
+    """
+    if value is None:
+        return
+    if not callable(value):
         raise TypeError(f"{name} is {what}, and {value!r} cannot be called")
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*range(takes))
+    except TypeError as misfit:
+        raise TypeError(f"{name} is {what}, and {value!r} cannot be called as that: {misfit}") from misfit
 
 
 def require_flag(value: object, name: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from handrail.apps._load import AnyTool, load_loop, load_tools
-from handrail.apps._remote import is_url, remote_agent
+from handrail.apps._remote import is_url, remote_agent, url_meant
 from handrail.client import Agent, LoopAgent
 from handrail.errors import UsageError
 from handrail.tools import Tool
@@ -21,6 +21,8 @@ def agent_named(name: str, headers: Mapping[str, str] | None = None) -> Agent:
     """
     if is_url(name):
         return remote_agent(name, headers=headers)
+    if "://" in name or url_meant(name):
+        raise UsageError(f"{name!r} is no URL of an agent; it begins with http:// or https://.{url_meant(name)}")
     if headers:
         raise UsageError(f"--header goes with a URL, which {name!r} is not.")
     if name == "demo":
