@@ -20,6 +20,7 @@ from handrail.apps._visible import visible
 from handrail.apps.chat._app import ChatApp
 from handrail.apps.chat._composer import Composer
 from handrail.apps.chat._conversation import Conversation
+from handrail.apps.chat._garbage import MOST, short_collections
 from handrail.apps.chat._prose import Prose, Rows
 from handrail.apps.chat._sheet import Block
 from handrail.messages import assistant, user
@@ -111,9 +112,8 @@ GROWING = {
 def nothing_else_to_collect() -> Iterator[None]:
     """The collector looks through what the chat makes and no more, as under `handrail chat`, which sees to that."""
     gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
+    with short_collections():
+        yield
 
 
 @pytest.mark.slow
@@ -264,6 +264,16 @@ async def test_redrawing_a_long_conversation_touches_what_changed_and_mounts_a_p
 
         await until(pilot, is_far_up)
         assert len(conversation.children) <= conversation.most
+
+
+def test_what_is_kept_makes_no_collection_longer() -> None:
+    """F-17: a pause in which no key is answered does not grow with the conversation."""
+    with short_collections():
+        kept = [[number] for number in range(3 * MOST)]
+        gc.collect()
+        assert len(gc.get_objects()) < MOST
+        assert gc.get_freeze_count() > len(kept)
+    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.slow

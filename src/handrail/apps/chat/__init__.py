@@ -12,6 +12,7 @@
 | `_commands`     | what can be typed with a slash in front, and the keys               |
 | `_left`         | what a loop of this process has left running                        |
 | `_keep`         | conversations in files                                              |
+| `_garbage`      | collections that stay short                                         |
 | `_conversation`, `_prose`, `_questions`, `_composer`, `_page` | the widgets           |
 | `_app`          | the application, on an `AgentSession`                               |
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from handrail.apps._load import AnyTool
 from handrail.apps._once import once, say
 from handrail.apps._remote import headers_of
 from handrail.apps._visible import one_line
+from handrail.apps.chat._garbage import short_collections
 from handrail.apps.chat._target import agent_named, tools_with_consent
 from handrail.client import Agent, AgentSession
 from handrail.errors import UsageError
@@ -58,9 +58,9 @@ def chat(
     except ModuleNotFoundError as missing:
         raise UsageError(f"The chat needs {missing.name}: pip install 'handrail[chat]'.") from missing
     app = ChatApp(agent, title=title, tools=tools, opening=opening, new_session=new_session)
-    gc.freeze()  # what was imported stays anyway, and looking through all of it is a pause that a person feels
     runner = asyncio.Runner()
-    left = runner.run(_until_left(app))
+    with short_collections():
+        left = runner.run(_until_left(app))
     if left is None:
         runner.close()
         return 0
