@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handrail.apps._visible import clipped, one_line, visible
+from handrail.apps._visible import clipped, one_line, spelled, visible
 
 
 @pytest.mark.parametrize(
@@ -58,3 +59,25 @@ def test_a_text_on_one_line_has_no_line_end() -> None:
 def test_a_long_text_says_how_much_is_missing() -> None:
     assert clipped("abc", 3) == "abc"
     assert clipped("a" * 1_503, 3) == "aaa… (1,500 more characters)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (r'{"city": "Troms\u00f8"}', '{"city": "Tromsø"}'),
+        (r'{"is": "\u4f60\u597d \ud83d\ude42"}', '{"is": "你好 🙂"}'),
+        (r'{"path": "C:\\u00f8"}', r'{"path": "C:\\u00f8"}'),
+        (r'{"path": "\\\u00f8"}', r'{"path": "\\ø"}'),
+        (r'"\u0022 \u005c \u001b \ud800 \u202e"', r'"\u0022 \u005c \u001b \ud800 \u202e"'),
+        (r'{"half": "\u00f', r'{"half": "\u00f'),
+        ("no JSON", "no JSON"),
+    ],
+)
+def test_letters_that_json_escaped_are_letters(arguments: str, shown: str) -> None:
+    assert spelled(arguments) == shown
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.text(st.characters(exclude_categories=())))
+def test_arguments_are_still_the_same_json(text: str) -> None:
+    assert json.loads(spelled(json.dumps({text: text}))) == {text: text}

@@ -25,7 +25,7 @@ from ag_ui.core import (
 )
 
 from handrail.agui._warnings import WarningRecord
-from handrail.apps._visible import clipped, one_line, visible
+from handrail.apps._visible import clipped, one_line, spelled, visible
 from handrail.apps.chat._leaves import UNFINISHED
 from handrail.apps.chat._status import Meter, still_running, verdict
 from handrail.client import Agent, AgentSession
@@ -141,7 +141,7 @@ class _Text:
                 )
             case ToolCallEndEvent():
                 name, arguments = self._calls.get(event.tool_call_id, ("", ""))
-                self._line(f"→ {_short(name)} {_short(arguments)}")
+                self._line(f"→ {_short(name)} {_short(spelled(arguments))}")
             case ToolCallResultEvent():
                 name, _ = self._calls.pop(event.tool_call_id, ("", ""))
                 self._line(f"← {_short(name)} {_short(event.content if isinstance(event.content, str) else '[parts]')}")

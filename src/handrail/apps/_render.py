@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from handrail.apps._visible import clipped, one_line, visible
+from handrail.apps._visible import clipped, one_line, spelled, visible
 from handrail.events import (
     AssistantMessage,
     AttemptFailed,
@@ -90,7 +90,7 @@ class Screen:
     def _tool(self, event: ToolCall | ToolProgress | ToolResult | ToolAbandoned) -> Iterator[Piece]:
         match event:
             case ToolCall(name=name, arguments=arguments):
-                yield from self._line(f"→ {one_line(name)} {clipped(one_line(arguments), 500)}", "call")
+                yield from self._line(f"→ {one_line(name)} {clipped(one_line(spelled(arguments)), 500)}", "call")
             case ToolProgress(progress=progress, total=total, message=message):
                 done = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
                 yield from self._line(f"  … {done}{f' · {one_line(message)}' if message else ''}", "note")

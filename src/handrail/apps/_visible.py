@@ -7,9 +7,10 @@ into its escape (`\x1b`, `\u202e`), so that it is seen instead of obeyed. Letter
 
 from __future__ import annotations
 
+import json
 import re
 
-__all__ = ["clipped", "one_line", "visible"]
+__all__ = ["clipped", "one_line", "spelled", "visible"]
 
 _HIDDEN = re.compile(
     r"["
@@ -21,6 +22,8 @@ _HIDDEN = re.compile(
     r"\ud800-\udfff"  # half a surrogate pair: no encoding can print it
     r"]"
 )
+
+_JSON_ESCAPES = re.compile(r"\\\\|(?:\\u[0-9a-fA-F]{4})+")
 
 
 def visible(text: str) -> str:
@@ -35,6 +38,16 @@ def visible(text: str) -> str:
 def one_line(text: str) -> str:
     """`visible(text)` on one line: each run of white space is one space."""
     return " ".join(visible(text).split())
+
+
+def spelled(arguments: str) -> str:
+    r"""JSON as a person reads it: `ø` where it has `\u00f8`. What would not be seen, or end a text, stays escaped."""
+    return _JSON_ESCAPES.sub(_spelled, arguments)
+
+
+def _spelled(found: re.Match[str]) -> str:
+    text: str = json.loads(f'"{found[0]}"')
+    return text if text.isprintable() and not {'"', "\\"} & set(text) else found[0]
 
 
 def clipped(text: str, limit: int) -> str:

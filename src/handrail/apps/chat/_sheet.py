@@ -13,7 +13,7 @@ from itertools import compress, count
 from operator import is_not
 from typing import Any, Literal
 
-from handrail.apps._visible import clipped, one_line, visible
+from handrail.apps._visible import clipped, one_line, spelled, visible
 from handrail.apps.chat._leaves import Leaves
 from handrail.transcript import (
     ActivityPart,
@@ -176,7 +176,7 @@ def _fold(part: ReasoningPart | ToolCallPart | ActivityPart | FilePart) -> Block
 def _call(part: ToolCallPart) -> Block:
     look, status = _STATUS[part.status]
     by = " here" if part.local and part.status == "complete" else ""
-    arguments = part.arguments if part.arguments.strip() else "{}" if part.arguments_complete else ""
+    arguments = spelled(part.arguments) if part.arguments.strip() else "{}" if part.arguments_complete else ""
     answer = _answer(part)
     lines = [f"{one_line(clipped(part.name, 80)) or 'a call nobody announced'}  {status}{by}"]
     if arguments:
