@@ -23,7 +23,7 @@ from ag_ui.core import (
     ToolMessage,
     UserMessage,
 )
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 __all__ = ["as_messages", "assistant", "developer", "system", "tool_call", "tool_result", "user"]
 
@@ -99,5 +99,12 @@ def _as_message(given: object) -> Message:
     if isinstance(given, _KINDS):
         return cast("Message", given).model_copy(deep=True)
     if isinstance(given, Mapping):
-        return _adapter.validate_python(deepcopy(cast("Mapping[str, object]", given)))
+        try:
+            return _adapter.validate_python(deepcopy(cast("Mapping[str, object]", given)))
+        except ValidationError as misfit:
+            first = misfit.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(
+                f"this is no message: {where}: {first['msg']}; make it with user() and its like"
+            ) from misfit
     raise TypeError(f"a message is one of ag_ui.core or a mapping in its wire form, not {type(given).__name__}")

@@ -321,6 +321,8 @@ def test_what_cannot_work() -> None:
         LoopAgent(object())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match='"stand" or "fail"'):
         LoopAgent(loop_of(), late_run_error="perhaps")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="error_text is a function of an outcome"):
+        LoopAgent(loop_of(), error_text="It failed.")  # type: ignore[arg-type]
     assert "scripted" in repr(LoopAgent(loop_of()))
 
 

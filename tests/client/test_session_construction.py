@@ -11,8 +11,8 @@ from tests.client.kit import Agent, R, ids, session
 from tests.transcript.events import THREAD, answered, result, rf, rs, said, ss
 from tests.transcript.reading import calls
 
-from handrail import AgentSession, Idle, RunParams
-from handrail.testing import gate
+from handrail import AgentSession, Idle, Loop, RunParams
+from handrail.testing import ScriptedBackend, gate
 
 
 def two(x: int = 1) -> str:
@@ -28,6 +28,27 @@ async def test_a_new_session_has_sent_nothing() -> None:
     assert made.messages == ()
     assert made.script.inputs == []
     assert session().thread_id == THREAD
+
+
+@pytest.mark.parametrize(
+    ("agent", "options", "words"),
+    [
+        ("http://127.0.0.1:9/", {}, r"str is no agent: HttpAgent\(url\)"),
+        (Loop([ScriptedBackend([])]), {}, r"Loop is no agent: .*LoopAgent\(loop\)"),
+        (Agent(), {"ask": True}, "ask is a function of an interrupt"),
+        (Agent(), {"ask": lambda: True}, "ask is a function of an interrupt"),
+        (Agent(), {"on_warning": lambda: None}, "on_warning is a function of a WarningRecord"),
+    ],
+)
+def test_what_cannot_work_is_named_at_once(agent: Any, options: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        AgentSession(agent, **options)
+
+
+def test_a_session_shows_itself() -> None:
+    """In a notebook it is the last line of a cell."""
+    made = session(messages=[said("u0", "hi")])
+    assert repr(made) == f"<AgentSession {THREAD}, 1 messages, at rest>"
 
 
 async def test_initial_messages_begin_the_history() -> None:

@@ -23,6 +23,7 @@ from handrail.errors import LocalProtocolError
 from handrail.events import RunEvent
 from handrail.run import Run, RunDriver
 from handrail.run._outcome import error_line
+from handrail.tools._settings import require_callable
 
 __all__ = ["LoopAgent"]
 
@@ -57,6 +58,7 @@ class LoopAgent:
     ) -> None:
         if not callable(getattr(loop, "run", None)):
             raise TypeError(f"LoopAgent takes a Loop, or anything with a method run(), not {type(loop).__name__}")
+        require_callable(error_text, "error_text", "a function of an outcome", takes=1)
         self._loop = loop
         self._error_text = error_text
         self._late_run_error: LateRunError = check_late_run_error(late_run_error)

@@ -20,7 +20,7 @@ from ag_ui.core import Event, Interrupt, Message, ResumeEntry, ToolMessage, User
 from handrail.agui._approvals import Ask, Given, as_answers
 from handrail.agui._copies import copied
 from handrail.agui._warnings import WarningRecord, WarningSink
-from handrail.client._agent_run import LateRunError
+from handrail.client._agent_run import LateRunError, check_late_run_error
 from handrail.client._blocking import block
 from handrail.client._dump import dumped, read_dump
 from handrail.client._exchange import Exchange, Setting
@@ -35,6 +35,7 @@ from handrail.errors import ReentrantCallError, SessionBusyError
 from handrail.run import RunScope
 from handrail.run._loops import closed_with_loop, current_home
 from handrail.tools import Tool, as_content, catalogue
+from handrail.tools._settings import require_callable
 from handrail.transcript import RunState, Transcript
 
 __all__ = ["AgentSession"]
@@ -54,7 +55,7 @@ class AgentSession:
     `messages` and `state` are what the thread begins with; `ask` answers tools that need an approval; `on_warning` is
     told of what was tolerated (else the logger `handrail` is); `late_run_error` is what an error means that the agent
     reports behind a finished run. `now` and `new_id` are for tests. Raises `ValueError` for two tools with one name and
-    for options out of range, `TypeError` for what is no message or tool. The session never closes the agent.
+    for options out of range, `TypeError` for what is no agent, message or tool. The session never closes the agent.
     """
 
     def __init__(
@@ -72,10 +73,12 @@ class AgentSession:
         now: Callable[[], datetime] | None = None,
         new_id: Callable[[], str] | None = None,
     ) -> None:
+        if not callable(getattr(agent, "start", None)):
+            raise TypeError(f"{type(agent).__name__} is no agent: HttpAgent(url) is one, and LoopAgent(loop)")
+        require_callable(ask, "ask", "a function of an interrupt", takes=1)
+        require_callable(on_warning, "on_warning", "a function of a WarningRecord", takes=1)
         if isinstance(max_tool_rounds, bool) or not isinstance(max_tool_rounds, int) or max_tool_rounds < 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ValueError(f"max_tool_rounds is a whole number from 0, not {max_tool_rounds!r}")
-        if late_run_error not in ("stand", "fail"):
-            raise ValueError(f"late_run_error is 'stand' or 'fail', not {late_run_error!r}")
         self._warn = Warnings(on_warning)
         self._now = now or (lambda: datetime.now(UTC))
         new_id = new_id or (lambda: str(uuid4()))
@@ -89,13 +92,16 @@ class AgentSession:
             registry=catalogue(tools),
             ask=ask,
             max_tool_rounds=max_tool_rounds,
-            fails_late=late_run_error == "fail",
+            fails_late=check_late_run_error(late_run_error) == "fail",
             warn=self._warn,
             new_id=new_id,
         )
         self._turns = Turns()
         self._exchange: Exchange | None = None
         self._scope: RunScope | None = None
+
+    def __repr__(self) -> str:
+        return f"<AgentSession {self.thread_id}, {len(self.messages)} messages, {'busy' if self.busy else 'at rest'}>"
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
