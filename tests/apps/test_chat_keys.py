@@ -64,6 +64,25 @@ async def test_a_letter_on_a_page_is_no_part_of_a_message() -> None:
         assert app.query_one(Composer).text == ""
 
 
+async def test_an_interrupt_says_how_to_leave_and_copies_what_is_selected() -> None:
+    app = chat()
+    async with app.run_test(size=SMALL, notifications=True) as pilot:
+        await pilot.press("ctrl+c")
+        await shows(pilot, "Ctrl+Q leaves, and Esc stops a run.")
+        await pilot.press(*"abc", "shift+left", "ctrl+c")
+        await until(pilot, lambda: app.clipboard == "c")
+
+
+async def test_an_interrupt_copies_what_is_selected_in_the_conversation() -> None:
+    app = chat([started(), finished()])
+    async with app.run_test(size=SMALL) as pilot:
+        await write(pilot, "said here")
+        await shows(pilot, "✓ finished")
+        app.query_one(".said").text_select_all()
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: app.clipboard == "said here")
+
+
 @pytest.mark.parametrize(("keys", "chosen"), [([], "approve"), (["right", "right"], "deny"), (["left"], "abandon")])
 async def test_space_never_chooses_something_else(keys: list[str], chosen: str) -> None:
     app = asking()

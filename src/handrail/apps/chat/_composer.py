@@ -52,6 +52,13 @@ class Composer(TextArea):
     def action_new_line(self) -> None:
         self.insert("\n")
 
+    def action_copy(self) -> None:
+        """Ctrl+C copies, from the conversation too; with nothing selected, whoever presses it wants to get out."""
+        if self.selected_text or self.screen.get_selected_text():
+            super().action_copy()
+        else:
+            self.notify("Ctrl+Q leaves, and Esc stops a run.")
+
     def take(self, event: Key | Paste) -> None:
         """Write on with what was meant for no other entry, which passes a paste on also where it took it."""
         text = event.text if isinstance(event, Paste) else event.character if event.is_printable else None
