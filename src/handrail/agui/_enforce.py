@@ -36,6 +36,7 @@ _TEXTS = frozenset[type]({EventType, str, bool})
 _NEEDED: dict[type, Set[str]] = {record.model: frozenset(record.required) for record in EVENT_SHAPES.values()}
 _PLAIN_NEEDED = {kind: needed if needed <= _PLAIN[kind] else None for kind, needed in _NEEDED.items()}
 _PATCHES: dict[type, str] = {StateDeltaEvent: "delta", ActivityDeltaEvent: "patch"}
+_PLAIN_VALUES = frozenset[type]({str, bool, NoneType})
 _HOLD_CALLS = frozenset[type]({MessagesSnapshotEvent, RunStartedEvent})
 """Inside them is a constant that the quick pass would let be absent: `type` of a tool call."""
 
@@ -54,12 +55,12 @@ def quick_event(payload: bytes) -> Event | None:
     if given == _PLAIN_NEEDED[kind]:
         return event
     needed = _NEEDED[kind]
+    if kind in _PATCHES and given == needed and all(map(_is_plain, event.__dict__[_PATCHES[kind]])):
+        return event
     if not given >= needed:
         return None
     held = set(map(type, map(event.__dict__.get, given)))
     if held <= _TEXTS or (given <= _PLAIN[kind] and NoneType not in held):
-        return event
-    if kind in _PATCHES and given == needed and all(map(_is_plain, event.__dict__[_PATCHES[kind]])):
         return event
     return None if kind in _HOLD_CALLS or b"null" in payload or is_doubtful(payload) else event
 
@@ -67,7 +68,8 @@ def quick_event(payload: bytes) -> Event | None:
 def _is_plain(operation: Any) -> bool:
     """Whether the value of a patch operation, if it has one, is the same to whoever reads it."""
     value = operation.__dict__.get("value")
-    return value is None or isinstance(value, (str, bool)) or (isinstance(value, int) and -_EXACT <= value <= _EXACT)
+    kind: type[Any] = type(value)
+    return kind in _PLAIN_VALUES or (kind is int and -_EXACT <= value <= _EXACT)
 
 
 def read_event(payload: dict[str, Any], warn: WarningSink, *, null_is_absent: bool = False) -> Event | None:
