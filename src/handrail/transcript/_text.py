@@ -31,7 +31,7 @@ class GrowingText(Source):
     __slots__ = ("_count", "_read", "_shared")
 
     def __init__(self, *pieces: str) -> None:
-        self._shared = _Pieces(list(filter(None, pieces)))
+        self._shared = _Pieces(list(pieces))
         self._count = len(self._shared.pieces)
         self._read: str | None = None
 
