@@ -68,8 +68,7 @@ def quick_event(payload: bytes) -> Event | None:
 def _is_plain(operation: Any) -> bool:
     """Whether the value of a patch operation, if it has one, is the same to whoever reads it."""
     value = operation.__dict__.get("value")
-    kind: type[Any] = type(value)
-    return kind in _PLAIN_VALUES or (kind is int and -_EXACT <= value <= _EXACT)
+    return type(value) in _PLAIN_VALUES or (isinstance(value, int) and -_EXACT <= value <= _EXACT)
 
 
 def read_event(payload: dict[str, Any], warn: WarningSink, *, null_is_absent: bool = False) -> Event | None:
