@@ -194,6 +194,14 @@ def test_a_refusal_names_its_rule_and_its_place(before: list[Event], event: Even
     assert (refusal.rule, refusal.path) == (rule, path)
 
 
+@pytest.mark.parametrize(("owner", "named"), [(None, "the parent agent"), ("sub1", "'sub1'")])
+def test_a_refusal_names_the_owner(owner: str | None, named: str) -> None:
+    """P-41: a subagent by its id, and the agent that has none in words."""
+    verifier = verified(run_started(), TextMessageStartEvent(message_id="m1", subagent_run_id=owner))
+    refusal = refused(verifier, TextMessageContentEvent(message_id="m1", delta="x", subagent_run_id="sub2"))
+    assert f"does not match the owner of text message 'm1', {named} (P-41)" in str(refusal)
+
+
 def test_a_refusal_outside_of_a_run_names_the_run_before() -> None:
     """P-36: where there was one."""
     assert "(run 'r1')" in str(refused(verified(run_started("r1"), run_finished("r1")), run_finished("r1")))
