@@ -232,6 +232,7 @@ async def test_a_gate_is_reached_and_opened() -> None:
         lambda: delay(float("nan")),
         lambda: fail(ValueError),  # type: ignore[arg-type]
         lambda: fail(5),  # type: ignore[arg-type]
+        lambda: fail("rate-limit"),  # it would count as "other"
     ],
 )
 def test_makers_refuse_what_no_model_says(make: Callable[[], object]) -> None:

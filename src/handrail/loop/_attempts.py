@@ -29,7 +29,17 @@ from handrail.loop._backend import Usage, merged
 from handrail.loop._sound import check_sound
 from handrail.tools._settings import require_callable, require_number, require_whole
 
-__all__ = ["Attempt", "Failure", "RetryPolicy", "Step", "classify", "cut_text", "next_step", "with_usage"]
+__all__ = [
+    "ERROR_KINDS",
+    "Attempt",
+    "Failure",
+    "RetryPolicy",
+    "Step",
+    "classify",
+    "cut_text",
+    "next_step",
+    "with_usage",
+]
 
 MAX_ERROR_TEXT = 2_000
 
@@ -136,6 +146,8 @@ _KINDS: dict[str, tuple[Disposition, bool]] = {
     "response": ("advance", True),
     "misuse": ("abort", True),
 }
+ERROR_KINDS = ("http", *_KINDS, "other")
+"""What the `kind` of a BackendError may be; any other counts as "other"."""
 
 
 def classify(error: BaseException, policy: RetryPolicy) -> Failure:

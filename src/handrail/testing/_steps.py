@@ -18,6 +18,7 @@ from uuid import uuid4
 import anyio
 
 from handrail.errors import BackendError
+from handrail.loop._attempts import ERROR_KINDS
 from handrail.loop._backend import (
     Delta,
     FinishDelta,
@@ -209,6 +210,8 @@ def fail(
         return _Failure(failure)
     if not isinstance(failure, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a class is easily taken for its exception
         raise TypeError(f"fail() takes an exception that was made, or a kind of BackendError, not {failure!r}")
+    if failure not in ERROR_KINDS:
+        raise ValueError(f"fail() takes a kind of BackendError, {', '.join(ERROR_KINDS)}, not {failure!r}")
     said = f"scripted failure: {failure}" if message is None else message
     return _Failure(BackendError(said, failure, status=status, retry_after=retry_after))
 
