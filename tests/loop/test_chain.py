@@ -59,6 +59,26 @@ async def test_what_never_degrades(kind: str) -> None:
     assert len(backend.requests) == 1
 
 
+class Undecorated:
+    """What is easily written for a backend of one's own."""
+
+    model = "mine"
+    max_tokens = None
+
+    async def stream(self, request: Any) -> AsyncIterator[Any]:
+        yield TextDelta("Hello.")
+
+
+async def test_a_stream_that_is_no_context_manager_is_told_what_it_lacks() -> None:
+    """L-43: misuse, which is not tried again."""
+    outcome = (await play(Loop(backends=[Undecorated()]))).outcome  # type: ignore[list-item]
+    assert outcome.error == (
+        "BackendError: stream() of mine gives async_generator, not a context manager; "
+        "decorate it with @asynccontextmanager"
+    )
+    assert [attempt.error_class for attempt in outcome.attempts] == ["misuse"]
+
+
 async def test_a_filtered_answer_is_no_answer() -> None:
     """L-33, L-43: finish reason content-filter goes to the next backend."""
     first, second = backends([[text("bad"), finish("content-filter")]], [text("good")])

@@ -79,6 +79,9 @@ class Stream:
 
     async def _live(self) -> None:
         stream = self._backend.stream(self._request)
+        if not hasattr(stream, "__aenter__"):  # of an async generator, which is what is easily written
+            given = f"stream() of {self._backend.model} gives {type(stream).__name__}"
+            raise BackendError(f"{given}, not a context manager; decorate it with @asynccontextmanager", "misuse")
         deltas = await stream.__aenter__()
         try:
             await self._read(deltas)
