@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +92,15 @@ async def test_space_never_chooses_something_else(keys: list[str], chosen: str) 
         await shows(pilot, "May I?")
         await pilot.press(*keys, "space", "space")
         await shows(pilot, f"(•) {chosen}")
+
+
+async def test_a_command_that_can_do_nothing_says_why(tmp_path: Path) -> None:
+    app = chat()
+    async with app.run_test(size=(200, 24), notifications=True) as pilot:
+        await write(pilot, "/abandon")
+        await shows(pilot, "There is no open question to give up.")
+        await write(pilot, f"/save {tmp_path}/no/x")
+        await shows(pilot, "/no/x cannot be written: No such file or directory")
 
 
 @pytest.mark.parametrize("around", ["\n{}", "{}\n", "\n\n{}\n"])

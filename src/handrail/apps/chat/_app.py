@@ -329,10 +329,11 @@ class ChatApp(App[None]):
     def action_abandon(self) -> None:
         if self._is_engaged:
             self._complain("A run is going on; Esc stops it.")
-            return
-        dropped = self.session.abandon_interrupts()
-        self._tell(f"{len(dropped)} given up on this side; the next message goes without an answer to them.")
-        self.call_later(self._show_questions)
+        elif dropped := self.session.abandon_interrupts():
+            self._tell(f"{len(dropped)} given up on this side; the next message goes without an answer to them.")
+            self.call_later(self._show_questions)
+        else:
+            self._complain("There is no open question to give up.")
 
     def action_copy(self, number: str = "1") -> None:
         answers = [one.text for one in self.session.transcript.messages if one.role == "assistant" and one.text]
@@ -363,8 +364,7 @@ class ChatApp(App[None]):
             self._complain(f"Not opened: {problem}")
             return
         self._waiting.clear()
-        self._meter = None
-        self._sheet = Sheet()
+        self._meter, self._sheet = None, Sheet()
         self.session = self._watched(loaded)
         self._conversation.follow()
         self._begin_drawing()

@@ -21,7 +21,14 @@ def write(name: str, data: dict[str, Any]) -> Path:
     path = Path(name).expanduser()
     if path.exists():
         read(name)
-    text = json.dumps(data, ensure_ascii=True)
+    try:
+        _put(path, json.dumps(data, ensure_ascii=True))
+    except OSError as error:  # it names the file that is only there for a moment
+        raise OSError(f"{path} cannot be written: {error.strerror}") from error
+    return path
+
+
+def _put(path: Path, text: str) -> None:
     with NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="ascii") as file:
         try:
             file.write(text)
@@ -30,7 +37,6 @@ def write(name: str, data: dict[str, Any]) -> Path:
         except BaseException:
             os.unlink(file.name)
             raise
-    return path
 
 
 def read(name: str) -> dict[str, Any]:
