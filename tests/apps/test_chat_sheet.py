@@ -36,6 +36,20 @@ async def test_a_turn_is_drawn_in_order_of_arrival() -> None:
     ]
 
 
+async def test_two_tries_at_an_answer_are_told_apart() -> None:
+    """What a failed run had said stays, and is not the beginning of what the next one says."""
+    cut = [started(), *says("m1", "It is")]
+    session = AgentSession(Agent(cut, [started(), *says("m2", "It is warm."), finished()]))
+    assert not (await session.send("hi")).ok
+    assert (await session.run()).ok
+    assert texts(Sheet().blocks(session.transcript))[2:] == [
+        ("speaker", "agent"),
+        ("prose", "It is"),
+        ("speaker", "agent"),
+        ("prose", "It is warm."),
+    ]
+
+
 async def test_nothing_that_is_drawn_can_command_a_terminal() -> None:
     evil = "\x1b]0;title\x07\x1b[2J\u202egnp\x9b1m"
     _, blocks = await shown(*says("m1", evil), *calls("c1", evil, f'{{"a": "{evil}"}}', evil * 200), said=evil)

@@ -87,12 +87,12 @@ class Sheet:
         self._forget([message for message in before[same:] if message.id not in ids])
         del self._ends[same:]
         del self._blocks[self._ends[-1] if self._ends else 0 :]
-        speaker = self._pages[messages[same - 1].id][1][0].text if same else None
+        before_it = messages[same - 1] if same else None
         for message in messages[same:]:
             _, page = self._pages[message.id] = message, self._page(message)
-            self._blocks += page if page[0].text != speaker else page[1:]
+            self._blocks += page[1:] if before_it is not None and _goes_on(before_it, message) else page
             self._ends.append(len(self._blocks))
-            speaker = page[0].text
+            before_it = message
         self._messages = messages
         return list(self._blocks)
 
@@ -150,6 +150,11 @@ class Sheet:
 def _same(before: Sequence[TranscriptMessage], after: Sequence[TranscriptMessage]) -> int:
     """How many at the beginning are the same objects."""
     return next(compress(count(), map(is_not, before, after)), min(len(before), len(after)))
+
+
+def _goes_on(before: TranscriptMessage, message: TranscriptMessage) -> bool:
+    """Whether it needs no name in front: one speaker in one exchange. Two tries at an answer are never joined."""
+    return (_speaker(before), before.exchange) == (_speaker(message), message.exchange)
 
 
 def _speaker(message: TranscriptMessage) -> str:
