@@ -149,6 +149,18 @@ async def test_a_request_is_never_repeated() -> None:
         assert run.report.cause.__cause__ is failure
 
 
+async def test_who_could_not_be_reached_is_named() -> None:
+    """P-71: with what to look at, and without what may be a secret in the address."""
+    url = "http://me:secret@nobody.example:81/agui?key=secret"
+    for failure, is_named in ((httpx.ConnectError("refused"), True), (httpx.ReadError("reset"), False)):
+        async with RunScope(), httpx.AsyncClient(transport=Failing(failure, [])) as client:
+            run = HttpAgent(url, client=client).start(ASKED)
+            await run.result
+        said = str(run.report.cause)
+        assert ("does an agent listen at http://nobody.example:81/agui?" in said) is is_named
+        assert "secret" not in said
+
+
 class Failing(httpx.AsyncBaseTransport):
     """A connection that fails before there is an answer."""
 

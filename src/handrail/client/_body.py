@@ -92,10 +92,12 @@ async def read_body(
         raise TransportError(f"the agent was silent for {idle_timeout} s (idle_timeout)", phase="idle")
 
 
-def transport_error(error: Exception) -> TransportError:
-    """What the connection ran into, with the phase it was in."""
+def transport_error(error: Exception, place: str = "") -> TransportError:
+    """What the connection ran into, with the phase it was in; `place` is where it was to go."""
     phase = _phase_of(error)
-    failure = TransportError(f"the connection to the agent failed ({phase}): {error_line(error)}", phase=phase)
+    is_unreached = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+    advice = f"; does an agent listen at {place}?" if is_unreached and place else ""
+    failure = TransportError(f"the connection to the agent failed ({phase}): {error_line(error)}{advice}", phase=phase)
     failure.__cause__ = error
     return failure
 

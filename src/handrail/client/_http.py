@@ -167,7 +167,7 @@ class HttpAgent:
         except httpx.HTTPStatusError as error:  # a hook of the client's owner was faster
             raise await _refusal(error.response) from error
         except Exception as error:
-            raise transport_error(error) from error
+            raise transport_error(error, _shown(self._url) if self._url.host else "") from error
 
     async def _read(self, driver: AgentDriver, response: httpx.Response) -> None:
         content_type = response.headers.get("content-type")
@@ -202,7 +202,12 @@ class HttpAgent:
         return client
 
     def __repr__(self) -> str:
-        return f"<HttpAgent {self._url.copy_with(userinfo=b'', query=None)}>"
+        return f"<HttpAgent {_shown(self._url)}>"
+
+
+def _shown(url: httpx.URL) -> str:
+    """A URL without what may be a secret in it."""
+    return str(url.copy_with(userinfo=b"", query=None, fragment=None))
 
 
 def _check_address(url: httpx.URL) -> None:
