@@ -224,12 +224,19 @@ class Children(Protocol):
         ...
 
 
+@functools.cache
+def _load_anyio() -> None:
+    """Have anyio import what it needs under asyncio: 25 ms, which the first cancel of a process would else take."""
+    anyio.current_effective_deadline()
+
+
 class _AsyncioChildren:
     """A task group of `anyio` does more than is needed here, and costs as much as all the rest of a short run."""
 
     __slots__ = ("_kept", "_loop", "_tasks", "_waker")
 
     def __init__(self) -> None:
+        _load_anyio()
         self._loop = asyncio.get_running_loop()
         self._kept = kept_on(self._loop)
         self._tasks: dict[object, asyncio.Task[None]] = {}
