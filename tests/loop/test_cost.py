@@ -108,7 +108,7 @@ def test_a_one_token_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """F-8: at most 450 Python calls and 10 callbacks, read to its end; it has come down to fewer."""
     loop = Loop(backends=[Model(1)])
     calls, callbacks = counted(lambda: read(loop), monkeypatch)
-    assert calls <= 440
+    assert calls <= 432
     assert callbacks <= 8
 
 
