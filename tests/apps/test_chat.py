@@ -8,8 +8,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from tests.apps.chatting import APPROVAL, Agent, calls, chat, finished, says, screen, shows, started, until, write
+from textual.dom import NoScreen
 
 from handrail.apps.chat._app import ChatApp
 from handrail.apps.chat._composer import Composer
@@ -246,6 +249,22 @@ async def test_what_a_loop_has_left_running_is_named() -> None:
         finally:
             released.set()
         await until(pilot, lambda: "still running" not in screen(app))
+
+
+async def test_who_leaves_in_the_middle_of_a_redraw_hears_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = chat([started(), *says("m1", "hello"), finished()])
+    reached = anyio.Event()
+
+    async def torn(blocks: object) -> bool:
+        reached.set()
+        while app.is_running:  # noqa: ASYNC110  # nothing tells of it
+            await anyio.lowlevel.checkpoint()
+        raise NoScreen("node has no screen")
+
+    async with app.run_test(size=SMALL, notifications=True) as pilot:
+        monkeypatch.setattr(app._conversation, "show", torn)
+        await write(pilot, "hi")
+        await reached.wait()
 
 
 async def test_copying_an_answer() -> None:

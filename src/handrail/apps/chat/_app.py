@@ -23,6 +23,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.css.query import NoMatches
+from textual.dom import NoScreen
 from textual.events import Key, Paste
 from textual.widget import MountError
 from textual.widgets import Footer, Markdown, Static
@@ -134,11 +135,11 @@ class ChatApp(App[None]):
                 try:
                     is_drawn = await self._conversation.show(blocks)
                     await self._show_questions()
-                except (MountError, NoMatches):
+                    self._look()
+                except (MountError, NoMatches, NoScreen):
                     if self.is_running:
                         raise
                     return  # the person left in the middle of it
-                self._look()
                 took = time.monotonic() - began
                 await sleep(max(_BETWEEN_DRAWINGS, 2 * took) if is_drawn else _BETWEEN_DRAWINGS)
 
