@@ -257,7 +257,7 @@ async def test_who_leaves_in_the_middle_of_a_redraw_hears_nothing_of_it(monkeypa
 
     async def torn(blocks: object) -> bool:
         reached.set()
-        while app.is_running:  # noqa: ASYNC110  # nothing tells of it
+        while app.is_running:  # nothing tells of it
             await anyio.lowlevel.checkpoint()
         raise NoScreen("node has no screen")
 
