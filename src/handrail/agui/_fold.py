@@ -10,7 +10,7 @@ What does not fit is told to `warn` and changes nothing; no event fails here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from ag_ui.core import (
     ActivityDeltaEvent,
@@ -158,7 +158,7 @@ class Fold:
     def apply(self, event: Event) -> None:
         """Takes the next event in; when it returns, the event has been applied in full."""
         kind = type(event)
-        if (rule := _RULES.get(kind)) is not None:
+        if (rule := self._rules.get(kind)) is not None:
             self._read = None
             rule(self, event)
         elif (of_calls := _RULES_OF_CALLS.get(kind)) is not None:
@@ -321,25 +321,26 @@ class Fold:
         except PatchError as error:
             self._warn("state-delta", f"Failed to apply state patch: {error}", f"/delta/{error.index}")
 
+    # Of the class and not of each instance: bound methods that an instance held would be circles.
+    _rules: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
+        RunStartedEvent: _run_started,
+        RunFinishedEvent: _run_finished,
+        RunErrorEvent: _run_error,
+        TextMessageStartEvent: _text_start,
+        TextMessageContentEvent: _text_content,
+        TextMessageEndEvent: _text_end,
+        ReasoningMessageStartEvent: _reasoning_start,
+        ReasoningMessageContentEvent: _reasoning_content,
+        ReasoningMessageEndEvent: _reasoning_end,
+        ReasoningEncryptedValueEvent: _encrypted_value,
+        MessagesSnapshotEvent: _messages_snapshot,
+        ActivitySnapshotEvent: _activity_snapshot,
+        ActivityDeltaEvent: _activity_delta,
+        StateSnapshotEvent: _state_snapshot,
+        StateDeltaEvent: _state_delta,
+    }
 
-_RULES: dict[type, Callable[[Fold, Any], None]] = {
-    # The class's own table.
-    RunStartedEvent: Fold._run_started,  # pyright: ignore[reportPrivateUsage]
-    RunFinishedEvent: Fold._run_finished,  # pyright: ignore[reportPrivateUsage]
-    RunErrorEvent: Fold._run_error,  # pyright: ignore[reportPrivateUsage]
-    TextMessageStartEvent: Fold._text_start,  # pyright: ignore[reportPrivateUsage]
-    TextMessageContentEvent: Fold._text_content,  # pyright: ignore[reportPrivateUsage]
-    TextMessageEndEvent: Fold._text_end,  # pyright: ignore[reportPrivateUsage]
-    ReasoningMessageStartEvent: Fold._reasoning_start,  # pyright: ignore[reportPrivateUsage]
-    ReasoningMessageContentEvent: Fold._reasoning_content,  # pyright: ignore[reportPrivateUsage]
-    ReasoningMessageEndEvent: Fold._reasoning_end,  # pyright: ignore[reportPrivateUsage]
-    ReasoningEncryptedValueEvent: Fold._encrypted_value,  # pyright: ignore[reportPrivateUsage]
-    MessagesSnapshotEvent: Fold._messages_snapshot,  # pyright: ignore[reportPrivateUsage]
-    ActivitySnapshotEvent: Fold._activity_snapshot,  # pyright: ignore[reportPrivateUsage]
-    ActivityDeltaEvent: Fold._activity_delta,  # pyright: ignore[reportPrivateUsage]
-    StateSnapshotEvent: Fold._state_snapshot,  # pyright: ignore[reportPrivateUsage]
-    StateDeltaEvent: Fold._state_delta,  # pyright: ignore[reportPrivateUsage]
-}
+
 _RULES_OF_CALLS: dict[type, Callable[[ToolCalls, Any], None]] = {
     ToolCallStartEvent: ToolCalls.start,
     ToolCallArgsEvent: ToolCalls.args,

@@ -134,7 +134,7 @@ class AgentDriver(RunDriver[Event]):
         super().__init__(run_id=self.request["runId"], on_cancel=self._on_cancel, verdict=_ends_no_run)
         self.run._warnings = self._warnings  # pyright: ignore[reportPrivateUsage]  # the other face of the same run
         self.run._report = None  # pyright: ignore[reportPrivateUsage]
-        self.run._behind = None  # pyright: ignore[reportPrivateUsage]
+        self.run._behind = None  # pyright: ignore[reportPrivateUsage]  # the other face of the same run
         self._late_run_error = late_run_error
         self._grace = close_grace
         self._started_at = time.monotonic()
@@ -181,11 +181,11 @@ class AgentDriver(RunDriver[Event]):
         section, run = self.work("loop"), self.run
 
         def let_go() -> None:
-            run._behind = None  # pyright: ignore[reportPrivateUsage]
+            run._behind = None  # pyright: ignore[reportPrivateUsage]  # the other face of the same run
             section.__exit__(None, None, None)
 
         section.__enter__()
-        run._behind = behind  # pyright: ignore[reportPrivateUsage]
+        run._behind = behind  # pyright: ignore[reportPrivateUsage]  # the other face of the same run
         when_set(behind.drained, let_go)
 
     def warn(self, record: WarningRecord) -> None:
