@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 
 from handrail.apps._visible import visible
 from handrail.apps.chat._leaves import Leaves
-from handrail.apps.chat._prose import parser
-from handrail.apps.chat._rows import Code, Grid, Margin, Row
-
-PARSER = parser()
+from handrail.apps.chat._rows import Code, Grid, Margin, Row, pieces
 
 LONGEST_LEAF = 4_700  # characters
 MOST_LINES = 62
@@ -78,10 +75,6 @@ def leaves_of(text: str, cut: int) -> list[str]:
     while leaves.is_behind:
         leaves.grow(text, is_whole=True)
     return leaves.all
-
-
-def pieces(text: str) -> list[Row | Grid | Code]:
-    return [piece for token in PARSER.parse(text) for piece in token.meta["rows"]]
 
 
 def cells_of(text: str) -> int:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from markdown_it import MarkdownIt
 from tests.apps.chatting import Agent, chat, finished, says, screen, shows, started, until, write
 from tests.apps.test_chat_leaves import LONGEST_LEAF
 from textual.events import Key
+from textual.geometry import Region
+from textual.strip import Strip
 from textual.widget import Widget
 
 from handrail import AgentSession
@@ -20,14 +23,15 @@ from handrail.apps._visible import visible
 from handrail.apps.chat._app import ChatApp
 from handrail.apps.chat._composer import Composer
 from handrail.apps.chat._conversation import Conversation
-from handrail.apps.chat._garbage import MOST, short_collections
-from handrail.apps.chat._prose import Prose, Rows
+from handrail.apps.chat._garbage import MOST, collect_if_due, short_collections
+from handrail.apps.chat._prose import Prose
 from handrail.apps.chat._sheet import Block
 from handrail.messages import assistant, user
 from handrail.testing import delay, gate
 
 SIZE = (80, 24)
 ANSWERED_WITHIN = 0.1  # seconds, on a quiet machine
+LETTERS = "abcdefghijklmnopqrst"
 MOST_WIDGETS = 6  # made for a redraw
 MOST_MOUNTED = 60  # whatever is written, on a screen of that size
 
@@ -160,7 +164,7 @@ async def test_a_redraw_parses_and_mounts_no_more_than_a_few_leaves(kind: str, m
         parsed.clear()
         made.clear()
         is_drawn = await show(self, blocks)
-        redraws.append((sum(map(len, parsed)), sum(isinstance(one, Prose | Rows) for one in made)))
+        redraws.append((sum(map(len, parsed)), sum(isinstance(one, Prose) for one in made)))
         return is_drawn
 
     monkeypatch.setattr(MarkdownIt, "parse", noted)
@@ -274,6 +278,61 @@ def test_what_is_kept_makes_no_collection_longer() -> None:
         assert len(gc.get_objects()) < MOST
         assert gc.get_freeze_count() > len(kept)
     assert gc.get_freeze_count() == 0
+
+
+def test_a_collection_of_everything_waits_for_its_turn() -> None:
+    """F-17: a key would wait for it and for the redraw that it falls into."""
+    whole: list[str] = []
+
+    def noted(phase: str, info: dict[str, int]) -> None:
+        if info["generation"] == 2:
+            whole.append(phase)
+
+    with short_collections():
+        gc.collect()
+        gc.callbacks.append(noted)
+        try:
+            young, middle, _ = gc.get_threshold()
+            kept = [[number] for number in range(15 * young * middle)]
+            assert not whole
+            assert collect_if_due()
+            assert whole == ["start", "stop"]
+            assert not collect_if_due()
+        finally:
+            gc.callbacks.remove(noted)
+    assert kept
+    assert gc.get_threshold()[2] == 10
+
+
+async def test_what_was_typed_is_seen_before_the_answer_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F-17: a key waits for one redraw at most, which it came into, and not for the next one."""
+    done: list[str] = []
+    show, render = Conversation.show, Composer.render_lines
+
+    async def showing(self: Conversation, blocks: Any) -> bool:
+        done.append("drawn")
+        return await show(self, blocks)
+
+    def rendering(self: Composer, crop: Region) -> list[Strip]:
+        done.append(self.text)
+        return render(self, crop)
+
+    monkeypatch.setattr("handrail.apps.chat._app.sleep", lambda seconds: asyncio.sleep(0))  # drawing never rests
+    monkeypatch.setattr(Conversation, "show", showing)
+    monkeypatch.setattr(Composer, "render_lines", rendering)
+    gates = [gate() for _ in LETTERS]
+    start, *contents, end = says("m1", *(f"piece{number} " for number in range(len(gates))))
+    app = chat([started(), start, *chain(*zip(gates, contents, strict=True)), end, finished()])
+    async with app.run_test(size=SIZE) as pilot:
+        await write(pilot, "go")
+        await shows(pilot, "● running")
+        for number, letter in enumerate(LETTERS):
+            done.clear()
+            app.post_message(Key(letter, letter))
+            gates[number].open()
+            await shows(pilot, f"piece{number}")
+            assert done.index(LETTERS[: number + 1]) < done.index("drawn")
+        await shows(pilot, "✓ finished")
 
 
 @pytest.mark.slow

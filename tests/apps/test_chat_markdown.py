@@ -11,7 +11,9 @@ from textual.selection import SELECT_ALL
 from textual.widget import Widget
 
 from handrail.apps.chat._app import ChatApp
-from handrail.apps.chat._prose import Prose, Rows, parser
+from handrail.apps.chat._conversation import Conversation
+from handrail.apps.chat._prose import Prose
+from handrail.apps.chat._rows import Row, pieces
 from handrail.testing import gate
 
 WIDE, NARROW = (80, 60), (24, 40)
@@ -138,11 +140,10 @@ async def test_all_of_a_leaf_takes_one_widget() -> None:
     app = agent(f"# Head\n\nwords\n\n{listed}\n> quoted\n\n|a|\n|-|\n|b|\n\n```\nx\n```\n")
     async with app.run_test(size=WIDE) as pilot:
         await answer(pilot)
-        assert [type(widget) for widget in app.query_one(Prose).walk_children(Widget)] == [Rows]
+        assert not list(app.query_one(Prose).walk_children(Widget))
 
 
 async def test_a_text_that_grows_stays_in_its_widget_and_selected() -> None:
-    """By a hook of Textual's that has no public name, so that a change there is noticed here."""
     start, content, end = says("m1", "- alpha\n")
     more = {**content, "delta": "- beta\n\n> gamma\n\nThe end."}
     goes_on = gate()
@@ -150,13 +151,13 @@ async def test_a_text_that_grows_stays_in_its_widget_and_selected() -> None:
     async with app.run_test(size=WIDE) as pilot:
         await write(pilot, "go")
         await shows(pilot, "• alpha")
-        before = app.query_one(Rows)
-        await pilot.mouse_down(Rows, offset=(2, 0))
-        await pilot.hover(Rows, offset=(6, 0))
-        await pilot.mouse_up(Rows, offset=(6, 0))
+        before = app.query_one(Prose)
+        await pilot.mouse_down(Prose, offset=(2, 0))
+        await pilot.hover(Prose, offset=(6, 0))
+        await pilot.mouse_up(Prose, offset=(6, 0))
         goes_on.open()
         await shows(pilot, "The end.")
-        assert app.query_one(Rows) is before
+        assert app.query_one(Prose) is before
         assert app.screen.get_selected_text() == "alpha"
 
 
@@ -173,7 +174,7 @@ async def test_what_is_written_in_an_item_keeps_its_style() -> None:
         await answer(pilot)
         styles = {
             segment.text: segment.style
-            for strip in app.query_one(Rows).render_lines(app.query_one(Rows).size.region)
+            for strip in app.query_one(Prose).render_lines(app.query_one(Prose).size.region)
             for segment in strip
             if segment.style
         }
@@ -190,7 +191,7 @@ async def test_a_link_in_an_item_is_followed() -> None:
     async with app.run_test(size=WIDE, notifications=True) as pilot:
         lines = await answer(pilot)
         assert lines[1].startswith("  ▪ with a link")
-        await pilot.click(Rows, offset=(lines[1].index("a link") + 1, 1))
+        await pilot.click(Prose, offset=(lines[1].index("a link") + 1, 1))
         await shows(pilot, "Copied the link http://a.b/c")
 
 
@@ -206,9 +207,9 @@ async def test_what_is_selected_is_what_is_copied(start: tuple[int, int], end: t
     app = agent("- alpha beta\n  - gamma\n- delta\n")
     async with app.run_test(size=WIDE) as pilot:
         await answer(pilot)
-        await pilot.mouse_down(Rows, offset=start)
-        await pilot.hover(Rows, offset=end)
-        await pilot.mouse_up(Rows, offset=end)
+        await pilot.mouse_down(Prose, offset=start)
+        await pilot.hover(Prose, offset=end)
+        await pilot.mouse_up(Prose, offset=end)
         assert app.screen.get_selected_text() == selected
 
 
@@ -216,9 +217,9 @@ async def test_a_wrapped_item_is_selected_from_line_to_line() -> None:
     app = agent(f"- {LONG} {LONG}\n")
     async with app.run_test(size=WIDE) as pilot:
         lines = await answer(pilot)
-        await pilot.mouse_down(Rows, offset=(2, 1))
-        await pilot.hover(Rows, offset=(len(lines[1]), 1))
-        await pilot.mouse_up(Rows, offset=(len(lines[1]), 1))
+        await pilot.mouse_down(Prose, offset=(2, 1))
+        await pilot.hover(Prose, offset=(len(lines[1]), 1))
+        await pilot.mouse_up(Prose, offset=(len(lines[1]), 1))
         assert app.screen.get_selected_text() == lines[1].strip()
 
 
@@ -234,7 +235,7 @@ async def test_all_of_it_is_copied_as_text(text: str, copied: str) -> None:
     app = agent(text)
     async with app.run_test(size=WIDE) as pilot:
         await answer(pilot)
-        [rows] = app.query(Rows)
+        [rows] = app.query(Prose)
         selected = rows.get_selection(SELECT_ALL)
         assert selected == (f"{copied}\n\n{END}", "\n")
 
@@ -243,9 +244,9 @@ async def test_a_cell_is_selected_where_it_is() -> None:
     app = agent(f"| a | b |\n|---|---|\n| x | {LONG} and on |\n")
     async with app.run_test(size=WIDE) as pilot:
         await answer(pilot)
-        await pilot.mouse_down(Rows, offset=(6, 4))
-        await pilot.hover(Rows, offset=(9, 4))
-        await pilot.mouse_up(Rows, offset=(9, 4))
+        await pilot.mouse_down(Prose, offset=(6, 4))
+        await pilot.hover(Prose, offset=(9, 4))
+        await pilot.mouse_up(Prose, offset=(9, 4))
         assert app.screen.get_selected_text() == "more"
 
 
@@ -253,7 +254,7 @@ async def test_a_link_in_a_table_is_followed() -> None:
     app = agent("| a |\n|---|\n| [there](http://a.b/c) |\n")
     async with app.run_test(size=WIDE, notifications=True) as pilot:
         await answer(pilot)
-        await pilot.click(Rows, offset=(3, 3))
+        await pilot.click(Prose, offset=(3, 3))
         await shows(pilot, "Copied the link http://a.b/c")
 
 
@@ -264,7 +265,7 @@ async def test_no_language_is_guessed() -> None:
     )
     async with app.run_test(size=WIDE) as pilot:
         await answer(pilot)
-        [rows] = app.query(Rows)
+        [rows] = app.query(Prose)
         colours = [
             {segment.style.color for segment in strip if segment.style and segment.text.strip()}
             for strip in rows.render_lines(rows.size.region)
@@ -280,8 +281,7 @@ async def test_lists_follow_the_theme() -> None:
 
         def colours() -> list[object]:
             return [
-                rows.get_visual_style(name).foreground
-                for rows in app.query(Rows)
+                app.query_one(Conversation).get_visual_style(name).foreground
                 for name in ("bullet", "bar", "code", "h1")
             ]
 
@@ -293,5 +293,5 @@ async def test_lists_follow_the_theme() -> None:
 def test_what_is_nested_deeper_than_is_laid_out_stays_text() -> None:
     """Nothing of it is lost."""
     for text in ("> " * 60 + "deep\n", "- " * 60 + "deep\n"):
-        rows = [row for token in parser().parse(text) for row in token.meta.get("rows", ())]
+        rows = [piece for piece in pieces(text) if isinstance(piece, Row)]
         assert any("deep" in (row.words if isinstance(row.words, str) else row.words.content) for row in rows)

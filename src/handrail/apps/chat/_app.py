@@ -5,7 +5,8 @@ pending ones, a retry is its `run()`. The app itself keeps only what a person di
 messages that wait, the consents that its tools wait for, and when the exchange began.
 
 Drawing has its own pace. The session publishes with every event; the screen takes the latest transcript at most twenty
-times a second, and rests for twice as long as drawing took, so that keys are answered however fast the agent is.
+times a second, rests for twice as long as drawing took, and begins when what was typed has been seen: so a key waits
+for one redraw at most, however fast the agent is.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from handrail.apps.chat import _keep
 from handrail.apps.chat._commands import command_in, help_text
 from handrail.apps.chat._composer import Composer
 from handrail.apps.chat._conversation import Conversation
+from handrail.apps.chat._garbage import collect_if_due
 from handrail.apps.chat._page import Page
 from handrail.apps.chat._questions import Questions
 from handrail.apps.chat._sheet import Sheet
@@ -127,6 +129,10 @@ class ChatApp(App[None]):
         async for _ in session.changes():
             is_drawn = False
             while not is_drawn:
+                await self._composer.seen()
+                if collect_if_due():
+                    await sleep(_BETWEEN_DRAWINGS)
+                    continue
                 blocks = sheet.blocks(session.transcript)
                 while sheet.is_behind:
                     await sleep(0)

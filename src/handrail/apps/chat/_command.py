@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["chat", "command"]
 
+_FRAMES = "120"
+"""A second, at most. Textual asks the environment for it, and takes 60: a key that comes behind a long frame would
+then wait for two of them, 33 ms. There are no more frames than something changes.
+"""
+
 _CLOSING_GRACE = 0.5  # seconds; closing a connection takes a moment, a stuck tool takes for ever
 
 
@@ -53,6 +58,7 @@ def chat(
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError('The chat needs a terminal; without one, say something with --once "text".')
+    os.environ.setdefault("TEXTUAL_FPS", _FRAMES)
     try:
         from handrail.apps.chat._app import ChatApp
     except ModuleNotFoundError as missing:

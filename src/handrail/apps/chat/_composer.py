@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Event
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -65,6 +66,12 @@ class Composer(TextArea):
         if text and not isinstance(self.screen.focused, (Input, TextArea)):
             self.focus()
             self.insert(text)
+
+    async def seen(self) -> None:
+        """Wait until what was typed is on the screen, if there still is one."""
+        seen = Event()
+        if self.call_after_refresh(seen.set):
+            await seen.wait()
 
     def give_back(self, text: str) -> None:
         """Put a text in front of what is being written."""

@@ -18,7 +18,7 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Static
 
-from handrail.apps.chat._prose import Prose
+from handrail.apps.chat._prose import STYLES, Prose
 from handrail.apps.chat._sheet import Block
 
 __all__ = ["Conversation", "Fold"]
@@ -35,9 +35,9 @@ class Line(Static):
         super().__init__(block.text, markup=False, classes=block.look)
         self.block = block
 
-    async def draw(self, block: Block) -> bool:
+    def draw(self, block: Block) -> None:
+        self.block = block
         self.update(block.text)
-        return True
 
 
 class Fold(Static, can_focus=True):
@@ -53,11 +53,10 @@ class Fold(Static, can_focus=True):
     def on_mount(self) -> None:
         self._redraw()
 
-    async def draw(self, block: Block) -> bool:
+    def draw(self, block: Block) -> None:
         self.set_classes(block.look)
         self.block = block
         self._redraw()
-        return True
 
     def on_click(self) -> None:
         self.action_unfold()
@@ -101,6 +100,8 @@ def _forget_lines() -> None:
 
 class Conversation(VerticalScroll):
     """Everything said so far, as far as it fits the window."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = STYLES
 
     def __init__(self) -> None:
         super().__init__(id="conversation", can_focus=True)
@@ -213,10 +214,7 @@ class Conversation(VerticalScroll):
             if widget is None or widget.block is block:
                 continue
             weight += block.weight
-            if await widget.draw(block):
-                widget.block = block
-            else:
-                await self._take_away([block.key])
+            widget.draw(block)
         return weight
 
     async def _take_away(self, keys: Iterable[str]) -> None:
@@ -242,8 +240,6 @@ class Conversation(VerticalScroll):
         await self.mount_all(row, before=before)
         for widget in row:
             self._drawn[widget.block.key] = widget
-            if isinstance(widget, Prose):
-                await widget.draw(widget.block)
 
 
 def _last_of(blocks: Sequence[Block], weight: int) -> Sequence[Block]:

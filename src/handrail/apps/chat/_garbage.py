@@ -12,22 +12,35 @@ import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
-__all__ = ["MOST", "short_collections"]
+__all__ = ["MOST", "collect_if_due", "short_collections"]
 
 MOST = 50_000
 """Objects that a collection may leave to be looked through by the next one, about."""
+
+_DUE, _AT_LATEST = 10, 100  # collections of what is new, to one of everything
 
 
 @contextmanager
 def short_collections() -> Generator[None]:
     """Within this, collections stay short, however much is kept. What was there before is not looked through at all."""
+    thresholds = gc.get_threshold()
     gc.freeze()
+    gc.set_threshold(*thresholds[:2], _AT_LATEST)
     gc.callbacks.append(_noted)
     try:
         yield
     finally:
         gc.callbacks.remove(_noted)
+        gc.set_threshold(*thresholds)
         gc.unfreeze()
+
+
+def collect_if_due() -> bool:
+    """Collect now what would be collected in the middle of something else; whether there was anything to do."""
+    is_due = gc.get_count()[2] >= _DUE
+    if is_due:
+        gc.collect()
+    return is_due
 
 
 def _noted(phase: str, info: dict[str, int]) -> None:

@@ -17,13 +17,14 @@ built for the innermost block, and each block around it adds what it has to on t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from markdown_it.rules_core import StateCore
+from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-__all__ = ["DEEPEST", "REOPENED", "Code", "Grid", "Margin", "Piece", "Row", "fold"]
+__all__ = ["DEEPEST", "REOPENED", "Code", "Grid", "Margin", "Piece", "Row", "pieces"]
 
 DEEPEST = 40
 """How deep blocks may be in each other; a list with its item counts as two."""
@@ -75,27 +76,32 @@ class Code(NamedTuple):
 Piece: TypeAlias = Row | Grid | Code
 
 
-def fold(state: StateCore) -> None:
-    """A rule of the parser: put one token "rows" in the place of all, with the pieces in `meta["rows"]`."""
-    _keep_what_is_too_deep(state)
+def pieces(text: str) -> list[Piece]:
+    """What a text is drawn by. HTML is shown as it was written, not dropped; what is too deep stays text."""
+    found: list[Piece] = []
     reopened: Sequence[int] = ()
-    pieces: list[Piece] = []
-    for block in _blocks(state.tokens):
+    for block in _blocks(_parsed(text)):
         if block[0].type == "paragraph_open" and block[1].content.startswith(REOPENED):
             reopened = [int(number) for number in block[1].content.removeprefix(REOPENED).split()]
             continue
         inside = _pieces(block, 0, reopened)
-        pieces += [Row(""), *inside] if pieces and inside else inside
+        found += [Row(""), *inside] if found and inside else inside
         reopened = ()
-    state.tokens = [Token("rows", "", 0, map=[0, state.src.count("\n") + 1], meta={"rows": pieces})] if pieces else []
+    return found
 
 
-def _keep_what_is_too_deep(state: StateCore) -> None:
-    """The parser leaves out what is in a block that is as deep as may be; its lines are kept as they were written."""
-    lines = state.src.splitlines()
-    for opening, closing in pairwise(state.tokens):
+_parser = cache(partial(MarkdownIt, "gfm-like", {"html": False, "maxNesting": DEEPEST}))
+
+
+def _parsed(text: str) -> Sequence[Token]:
+    """The tokens of a text. The parser leaves out what is in a block that is as deep as may be; its lines are kept
+    as they were written, as the content of the block.
+    """
+    tokens, lines = _parser().parse(text), text.splitlines()
+    for opening, closing in pairwise(tokens):
         if opening.level >= DEEPEST - 1 and (opening.nesting, closing.nesting) == (1, -1) and opening.map:
             opening.content = "\n".join(lines[slice(*opening.map)])
+    return tokens
 
 
 def _blocks(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:

@@ -51,7 +51,7 @@ _SPEAKERS = {"user": "you", "assistant": "agent", "activity": "activity"}
 class Block:
     """Something to draw. `text` is what is always seen, `more` what is seen when it is unfolded ("" for nothing).
 
-    `weight` is how many rows it takes, about; `growing` says that more text may follow in it.
+    `weight` is how many rows it takes, about.
     """
 
     key: str
@@ -59,7 +59,6 @@ class Block:
     text: str
     more: str = ""
     weight: int = 1
-    growing: bool = False
 
 
 class Sheet:
@@ -129,9 +128,7 @@ class Sheet:
         (self._behind.add if leaves.is_behind else self._behind.discard)(part.id)
         blocks = list(before[:stands])
         for number in range(len(blocks), len(leaves.all)):
-            growing = number == len(leaves.all) - 1 and (part.streaming or leaves.is_behind)
-            text, weight = leaves.all[number], leaves.weights[number]
-            block = Block(f"{part.id}/{number}", "prose", text, weight=weight, growing=growing)
+            block = Block(f"{part.id}/{number}", "prose", leaves.all[number], weight=leaves.weights[number])
             blocks.append(before[number] if number < len(before) and before[number] == block else block)
         return blocks
 
