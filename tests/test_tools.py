@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -153,6 +154,59 @@ def test_methods_partials_and_callable_objects() -> None:
     assert Tool(Service(), name="service").is_async
     with pytest.raises(ValueError, match="name="):
         Tool(Service())
+
+
+def test_what_a_partial_gives_by_name_is_not_the_models_to_give() -> None:
+    """L-80: an argument that is bound is decided: it is not declared, not shown as a default, and not accepted."""
+
+    def search(q: str, key: str, limit: int = 5) -> str:
+        return f"{q} {key} {limit}"
+
+    bound = Tool(functools.partial(functools.partial(search, key="s3cret"), limit=9))
+    assert list(bound.parameters["properties"]) == ["q"]
+    assert "s3cret" not in json.dumps(bound.parameters)
+    assert run(bound, bound.check('{"q": "tea"}')) == "tea s3cret 9"
+    with pytest.raises(ArgumentsError, match="key"):
+        bound.check('{"q": "tea", "key": "mine"}')
+
+
+def test_the_annotation_of_the_result_need_not_be_known() -> None:
+    """L-80: what a function returns is imported for type checkers only, often; the parameters have to be known."""
+
+    def f(city: str) -> NowhereDefined:  # noqa: F821  # pyright: ignore
+        return city
+
+    def g(city: NowhereDefined) -> str:  # noqa: F821  # pyright: ignore
+        return city
+
+    assert Tool(f).parameters["properties"]["city"]["type"] == "string"
+    with pytest.raises(TypeError, match="NowhereDefined"):
+        Tool(g)
+
+
+class Person(BaseModel):
+    """Somebody."""
+
+    name: str
+    age: int = 1
+
+
+def test_a_signature_that_says_more_than_the_annotations() -> None:
+    """L-80: the class of a model, and a function whose maker gave it a signature, are tools by that signature."""
+    made = Tool(Person)
+    assert (made.name, made.description) == ("Person", "Somebody.")
+    assert {name: one["type"] for name, one in made.parameters["properties"].items()} == {
+        "name": "string",
+        "age": "integer",
+    }
+    assert run(made, made.check('{"name": "Ada"}')) == Person(name="Ada")
+
+    def anything(**given: Any) -> Any:
+        return given
+
+    x = inspect.Parameter("x", inspect.Parameter.KEYWORD_ONLY, annotation=int)
+    anything.__signature__ = inspect.Signature([x])  # type: ignore[attr-defined]
+    assert run(Tool(anything), {"x": "3"}) == {"x": 3}
 
 
 def test_is_async() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from types import UnionType
+from types import SimpleNamespace, UnionType
 from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter
@@ -29,9 +29,9 @@ class Signature:
 
     def __init__(self, fn: Callable[..., Any], tool_name: str) -> None:
         self._tool_name = tool_name
-        self._signature = _by_name_only(fn, tool_name)
+        self._signature = _left_to_give(fn, _by_name_only(fn, tool_name))
         body = _body(without_partials(fn))
-        self._hints = _resolved_hints(body, tool_name)
+        self._hints = _resolved_hints(self._signature, inspect.unwrap(body), tool_name)
         self.is_async = inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body)
         self.context_names = tuple(name for name in self._signature.parameters if _is_context(self._hints.get(name)))
 
@@ -90,9 +90,21 @@ def _by_name_only(fn: Callable[..., Any], tool_name: str) -> inspect.Signature:
     return signature
 
 
-def _resolved_hints(body: Callable[..., Any], tool_name: str) -> dict[str, Any]:
+def _left_to_give(fn: Callable[..., Any], signature: inspect.Signature) -> inspect.Signature:
+    """The signature without what a `partial` gives by name: it has been decided, and may be a secret."""
+    given: set[str] = set()
+    while isinstance(fn, partial):
+        given |= fn.keywords.keys()
+        fn = fn.func
+    return signature.replace(parameters=[p for p in signature.parameters.values() if p.name not in given])
+
+
+def _resolved_hints(signature: inspect.Signature, body: Callable[..., Any], tool_name: str) -> dict[str, Any]:
+    """What the parameters are annotated with. That of the result may name what only a type checker has."""
+    written = {p.name: p.annotation for p in signature.parameters.values() if p.annotation is not p.empty}
+    annotated = SimpleNamespace(__annotations__=written)
     try:
-        return get_type_hints(body, localns=_enclosing_names(body), include_extras=True)
+        return get_type_hints(annotated, getattr(body, "__globals__", {}), _enclosing_names(body), include_extras=True)
     except NameError as error:
         raise TypeError(
             f"an annotation of tool {tool_name} cannot be resolved ({error}): define or import that name where the "
