@@ -68,8 +68,8 @@ class Waker(Protocol):
 class AsyncWaker(Waker, Protocol):
     """A waker whose maker is a task."""
 
-    async def wait(self, timeout: float | None = None) -> None:
-        """Wait to be woken, but no longer than `timeout` seconds."""
+    def wait(self, timeout: float | None = None) -> Awaitable[None]:
+        """Wait to be woken, but no longer than `timeout` seconds; to be awaited at once, and once."""
         ...
 
 
@@ -94,10 +94,10 @@ class _AsyncioWaker:
         self._loop = loop
         self._future: asyncio.Future[None] = loop.create_future()
 
-    async def wait(self, timeout: float | None = None) -> None:
-        if timeout is None:
-            await self._future
-            return
+    def wait(self, timeout: float | None = None) -> Awaitable[None]:
+        return self._future if timeout is None else self._wait_until(timeout)
+
+    async def _wait_until(self, timeout: float) -> None:
         alarm = self._loop.call_later(timeout, self._set)
         try:
             await self._future
