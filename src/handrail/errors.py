@@ -28,8 +28,8 @@ raised at once and before anything changed, or a cause that a result carries alo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, cast
 
 __all__ = [
     "AbortRun",
@@ -54,6 +54,25 @@ __all__ = [
     "UsageError",
     "WireError",
 ]
+
+
+def leaves_of(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions that a group is made of, however deep; any other exception is made of itself."""
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
+        return
+    for part in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+        yield from leaves_of(part)
+
+
+def words_of(error: BaseException) -> str:
+    """What an exception says, and what those say that a group is made of; "" if its text raises, as anybody's may."""
+    try:
+        words = str(error)
+    except Exception:
+        return ""
+    parts = [f"{type(leaf).__name__}: {words_of(leaf)}" for leaf in leaves_of(error) if leaf is not error]
+    return f"{words}: {'; '.join(parts)}" if parts else words
 
 
 class HandrailError(Exception):

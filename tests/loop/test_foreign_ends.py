@@ -178,3 +178,63 @@ async def test_a_question_that_raises_generator_exit() -> None:
         assert [e.reason for e in got.of(ToolAbandoned)] == ["denied"]
         (said,) = got.of(AskAnswered)
         assert said.answer is not None
+
+
+def group(*errors: BaseException) -> BaseExceptionGroup:
+    return BaseExceptionGroup("unhandled errors in a TaskGroup", errors)
+
+
+HARMLESS = {
+    "a group": (group(ValueError("bad id"), KeyError("k")), "ValueError: bad id; KeyError: 'k'"),
+    "a group of no Exception": (group(GeneratorExit(), asyncio.CancelledError()), "GeneratorExit"),
+    "a group in a group": (group(group(asyncio.CancelledError("mine"))), "CancelledError: mine"),
+    "asyncio's, on any event loop": (asyncio.CancelledError("mine"), "CancelledError: mine"),
+}
+
+
+@pytest.mark.parametrize(("error", "told"), HARMLESS.values(), ids=HARMLESS)
+@pytest.mark.parametrize("parallel", [False, True])
+async def test_a_group_is_what_it_is_made_of(error: BaseException, told: str, parallel: bool) -> None:
+    """L-86, R-92: what each of its exceptions would be, and the model is told each."""
+
+    async def broken() -> None:
+        raise error
+
+    def broken_too() -> None:
+        raise error
+
+    for end in (broken, broken_too):
+        got = await play(asking(end, parallel=parallel))
+        assert got.outcome.final == "fin"
+        assert told in answers(got)["c"]
+
+
+@pytest.mark.parametrize("error", [error for error, _ in HARMLESS.values()], ids=HARMLESS)
+async def test_a_stream_that_raises_a_group(error: BaseException) -> None:
+    """L-38: a failed attempt."""
+
+    async def broken() -> None:
+        raise error
+
+    got = await play(Loop(backends=[Ending(broken), ScriptedBackend([text("ok")])], retry=ONCE))
+    assert (got.outcome.final, got.outcome.attempts[0].error_class) == ("ok", "other")
+
+
+async def test_a_group_with_the_end_of_the_program_in_it() -> None:
+    """R-87, L-20: the run fails, its call is answered, and the host gets it."""
+    runs: list[LoopRun] = []
+
+    async def serve() -> None:
+        async with asking(end_the_program) as loop:
+            runs.append(loop.run("hi"))
+            await anyio.sleep(20)
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        await serve()
+    assert raised.group_contains(SystemExit)
+    outcome = runs[0].result.value
+    assert (outcome.outcome, [m.role for m in outcome.messages]) == ("failed", ["user", "assistant", "tool"])
+
+
+async def end_the_program() -> None:
+    raise group(ValueError("x"), SystemExit(3))

@@ -92,7 +92,7 @@ async def test_a_body_that_was_asked_and_returns_is_cancelled() -> None:
         (ValueError("no such model\nand more"), "ValueError: no such model"),
         (KeyError("name"), "KeyError: 'name'"),
         (RuntimeError("boom"), "RuntimeError: boom"),
-        (ExceptionGroup("several", [OSError("one")]), "ExceptionGroup: several (1 sub-exception)"),
+        (ExceptionGroup("several", [OSError("one")]), "ExceptionGroup: several (1 sub-exception): OSError: one"),
     ],
 )
 async def test_a_body_that_raises(error: Exception, text: str) -> None:

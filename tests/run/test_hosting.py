@@ -134,6 +134,33 @@ def test_a_stray_cancelled_error_is_an_ordinary_failure(hosted: str) -> None:
     assert (outcome.outcome, outcome.error) == ("failed", "CancelledError: from user code")
 
 
+async def test_a_cancellation_that_a_nursery_has_wrapped(anyio_backend_name: str) -> None:
+    """R-91: a body with tasks of its own that is cancelled with its host is cancelled, and has not failed."""
+
+    async def body(driver: RunDriver[Said]) -> None:
+        if anyio_backend_name == "trio":
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.sleep_forever)
+                await trio.sleep_forever()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(asyncio.sleep(20))
+
+    runs: list[Any] = []
+    with anyio.CancelScope() as outside:
+        async with RunScope():
+            runs.append(drive(body))
+            await turns(5)
+            outside.cancel()
+            await anyio.sleep_forever()
+    assert (runs[0].status, runs[0].is_cancelled) == ("cancelled", False)
+
+    async with RunScope():
+        asked = drive(body)
+        await turns(5)
+        asked.cancel()
+        assert (await soon(asked.result)).outcome == "cancelled"
+
+
 # --- what the body opened ---------------------------------------------------------------------------------------
 
 

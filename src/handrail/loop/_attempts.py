@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from handrail.errors import BackendError
+from handrail.errors import BackendError, words_of
 from handrail.events import Disposition, FailReason
 from handrail.loop._backend import Usage, merged
 from handrail.loop._sound import check_sound
@@ -215,10 +215,7 @@ def cut_text(error: BaseException) -> str:
     name = type(error).__name__
     status = getattr(error, "status", None) if isinstance(error, BackendError) else None
     head = f"{name} ({status})" if status is not None else name
-    try:
-        message = str(error)
-    except Exception:  # an exception whose own text raises is still a failure like any other
-        message = ""
+    message = words_of(error)
     text = f"{head}: {message}" if message else head
     return _SECRET.sub(r"\1...", text)[:MAX_ERROR_TEXT]
 

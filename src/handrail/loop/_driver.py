@@ -19,6 +19,7 @@ from handrail.loop._steering import Steers
 from handrail.run import Run, RunDriver
 from handrail.run._child import Child
 from handrail.run._loops import Children, cancelled_class
+from handrail.run._raised import is_for_host
 from handrail.run._settled import when_set
 from handrail.run._threads import Ended, start_thread_in
 from handrail.run._waiters import Waiters
@@ -151,7 +152,7 @@ class LoopDriver(RunDriver[RunEvent]):
 
     def _hear(self, ended: Ended[Any]) -> None:
         error = ended.error
-        if error is not None and not isinstance(error, (Exception, GeneratorExit, cancelled_class())):
+        if error is not None and is_for_host(error):
             self.casualty = error
         self._ring(ended)
 

@@ -18,7 +18,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
-from handrail.run._loops import Children, cancelled_class, is_child_cancelled_with_host
+from handrail.run._loops import Children
+from handrail.run._raised import is_cancellation, is_child_cancelled_with_host
 from handrail.run._threads import Ended
 
 __all__ = ["Child"]
@@ -79,7 +80,7 @@ class Child(Generic[T]):
             with self._section:
                 ended: Ended[T] = Ended(await work(), None)
         except BaseException as error:
-            if isinstance(error, cancelled_class()) and (self.is_given_up or is_child_cancelled_with_host()):
+            if is_cancellation(error) and (self.is_given_up or is_child_cancelled_with_host()):
                 raise
             self._end_with(error)
         else:

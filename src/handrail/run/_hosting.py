@@ -42,7 +42,6 @@ import anyio
 from handrail.errors import UsageError
 from handrail.run._loops import (
     Home,
-    cancelled_class,
     current_home,
     is_cancelled_from_outside,
     run_forever,
@@ -50,6 +49,7 @@ from handrail.run._loops import (
     start_task,
 )
 from handrail.run._outcome import Verdict, error_line
+from handrail.run._raised import is_cancellation, is_for_host
 from handrail.run._run import Run, RunDriver, check_hook
 from handrail.run._scope import current_scope
 from handrail.run._settled import Settled, settle
@@ -160,16 +160,14 @@ async def _hosted(
         await main()
         if not run.is_cancelled:
             verdict, error = "failed", "the driver ended without finishing the run"
-    except cancelled_class() as cancelled:
-        if is_cancelled_from_outside():
-            raise
-        verdict, error = "failed", error_line(cancelled)
     except BaseException as failure:
+        if is_cancellation(failure) and is_cancelled_from_outside():
+            raise
         verdict, error = "failed", error_line(failure)
         if driver.home is None or not driver.home.is_here():
             error = LOOP_CLOSED
             verdict = "cancelled" if run.is_cancelled else "failed"
-        if not isinstance(failure, Exception):
+        if is_for_host(failure) or isinstance(failure, GeneratorExit):
             raise
     finally:
         _end(driver, section, verdict, error)

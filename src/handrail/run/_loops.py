@@ -43,12 +43,12 @@ __all__ = [
     "Home",
     "Waker",
     "cancelled_class",
+    "cancelled_classes",
     "checkpoint",
     "children",
     "closed_with_loop",
     "current_home",
     "is_cancelled_from_outside",
-    "is_child_cancelled_with_host",
     "new_waker",
     "run_forever",
     "say_library",
@@ -183,6 +183,11 @@ def cancelled_class() -> type[BaseException]:
     return trio_cancelled() if in_trio_run() else asyncio.CancelledError
 
 
+def cancelled_classes() -> tuple[type[BaseException], ...]:
+    """What code may raise that means one: that of this loop, and asyncio's, which anybody can raise anywhere."""
+    return asyncio.CancelledError, cancelled_class()
+
+
 def is_cancelled_from_outside() -> bool:
     """Whether somebody really cancelled the current task or a scope round it.
 
@@ -193,11 +198,6 @@ def is_cancelled_from_outside() -> bool:
     loop = asyncio._get_running_loop()
     task = None if loop is None else asyncio.current_task(loop)
     return task is not None and task.cancelling() > 0
-
-
-def is_child_cancelled_with_host() -> bool:
-    """Whether the current child is stopped by a scope round its maker: trio does that; under asyncio its maker must."""
-    return in_trio_run() and anyio.current_effective_deadline() == -math.inf
 
 
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]

@@ -14,6 +14,8 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, Literal, cast
 
+from handrail.errors import words_of
+
 __all__ = ["REASONS", "VERDICTS", "Outcome", "Spend", "Verdict", "error_line", "plain"]
 
 Verdict = Literal["completed", "failed", "cancelled"]
@@ -123,8 +125,5 @@ def plain(value: Any) -> Any:
 def error_line(error: BaseException) -> str:
     """An exception as the error of an outcome: its class, and the first line of its text."""
     name = type(error).__name__
-    try:
-        lines = str(error).strip().splitlines()
-    except Exception:  # an exception that cannot say what it is still ends the run it ended
-        lines = []
+    lines = words_of(error).strip().splitlines()
     return f"{name}: {lines[0].rstrip()}" if lines else name

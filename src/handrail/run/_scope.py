@@ -20,7 +20,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from handrail.errors import UsageError
-from handrail.run._loops import Home, cancelled_class, closed_with_loop, current_home
+from handrail.run._loops import Home, closed_with_loop, current_home
+from handrail.run._raised import is_cancellation
 from handrail.run._run import RunDriver
 
 __all__ = ["RunScope", "current_scope"]
@@ -59,7 +60,7 @@ class RunScope:
     ) -> bool | None:
         assert self._group is not None
         _current.set(self._outer)
-        if error is not None and not isinstance(error, cancelled_class()):  # a cancellation reaches them by itself
+        if error is not None and not is_cancellation(error):  # a cancellation reaches them by itself
             for driver in tuple(self._drivers):
                 driver.run.cancel()
         try:

@@ -16,6 +16,7 @@ from ag_ui.core import ContentPart
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from handrail.errors import words_of
 from handrail.events import ToolContent
 from handrail.tools._credentials import without_credentials
 
@@ -65,11 +66,7 @@ def error_text(error: BaseException) -> str:
 
 def error_message(error: BaseException) -> str:
     """The text of an exception, "" if it has none, without what looks like a credential, cut to 4,000 characters."""
-    try:
-        message = str(error)
-    except Exception:  # an exception whose own text raises is still an answer
-        return ""
-    return without_credentials(message)[:_MAX_ERROR_TEXT]
+    return without_credentials(words_of(error))[:_MAX_ERROR_TEXT]
 
 
 def _content(value: Any) -> ToolContent:
