@@ -12,7 +12,7 @@ from tests.backends.openai_streams import answering, failing, http
 
 from handrail import BackendError, Loop, RetryPolicy
 from handrail.backends._openai_chunks import deltas_of
-from handrail.backends._openai_errors import words_of
+from handrail.backends._openai_errors import pause_asked_for, words_of
 from handrail.backends.openai import OpenAIBackend
 
 
@@ -24,6 +24,33 @@ def answered(status: int, body: Any, key: str | Callable[[], Awaitable[str]] = K
         return http.Response(status, content=content)
 
     return answering(answer, key=key)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "2"}, 2.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after-ms": "250"}, 0.25),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        ({"retry-after-ms": "soon", "retry-after": "1"}, 1.0),
+        ({"retry-after": "Sun, 06 Nov 1994 08:50:07 GMT"}, 30.0),
+        ({"retry-after": "Sun, 06 Nov 1994 09:50:07 +0100"}, 30.0),
+        ({"retry-after": "Sunday, 06-Nov-94 08:50:07 GMT"}, 30.0),
+        ({"retry-after": "Sun, 06 Nov 1994 08:49:00 GMT"}, None),
+        ({"retry-after": "Sun, 99 Nov 9999999999 08:49:00 GMT"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+        ({}, None),
+    ],
+)
+def test_the_pause_is_found_in_every_form(headers: dict[str, str], seconds: float | None) -> None:
+    """L-154: in seconds, whatever HTTP and the providers write; a moment that is past asks for nothing."""
+    assert pause_asked_for(headers, 784_111_777.0) == seconds
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ def ledger(*reports: Usage | None) -> Ledger:
         ([Usage(10, 5, 17)], 17, True, (10, 5)),
         ([Usage(prompt_tokens=10)], 0, False, (10, None)),
         ([Usage(10, 5), Usage(total_tokens=3)], 18, True, (10, 5)),
+        ([Usage(10, 5), Usage(-1, -1, -1)], 15, False, (10, 5)),
+        ([Usage(10, -1)], 0, False, (10, None)),
     ],
 )
 def test_unknown_is_not_zero(
@@ -54,6 +56,13 @@ def test_cached_is_part_of_prompt_and_cost_is_exact() -> None:
     assert spent.total_tokens == 17
     assert spent.cached_prompt_tokens == 8
     assert spent.cost == Decimal("0.3")
+
+
+@pytest.mark.parametrize("cost", [-1, -0.5, Decimal("-0.5")])
+def test_a_number_below_zero_is_no_report(cost: Any) -> None:
+    """L-114, L-115: some servers write -1 for what they do not know; it takes nothing off the sums."""
+    assert Usage(-1, -1, -1, -1, cost) == Usage()
+    assert ledger(Usage(1, 1, cost=2), Usage(1, 1, cost=cost)).spent(0).cost == 2
 
 
 usages = st.none() | st.builds(

@@ -8,12 +8,15 @@ in all of these, and what has none is shown whole.
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Mapping
+from email.utils import mktime_tz, parsedate_tz
 from typing import Any, cast
 
 from handrail.errors import BackendError
 
-__all__ = ["failure_of", "is_overflow", "words_of"]
+__all__ = ["failure_of", "is_overflow", "pause_asked_for", "words_of"]
 
 _OVERFLOW = "context_length_exceeded"
 _STATUS = re.compile("[45][0-9][0-9]")  # codes of a provider's own may be numbers too
@@ -47,6 +50,28 @@ def failure_of(error: Any) -> BackendError:
 def is_overflow(code: object) -> bool:
     """Whether the code of an error says that the request does not fit the model's context."""
     return str(code).lower() == _OVERFLOW
+
+
+def pause_asked_for(headers: Mapping[str, str], now: float) -> float | None:
+    """How many seconds the provider wants to be left alone; None if it does not say.
+
+    Azure says it in milliseconds, the others in seconds or, as HTTP allows, as a date; `now` is the time of day. The
+    names of the headers are in lower case.
+    """
+    told = headers.get("retry-after", "")
+    for text, unit in ((headers.get("retry-after-ms", ""), 0.001), (told, 1.0)):
+        try:
+            seconds = float(text) * unit
+        except ValueError:
+            continue
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
+    try:
+        date = parsedate_tz(told)
+        seconds = mktime_tz(date) - now if date is not None else 0.0
+    except (ValueError, OverflowError):  # a date that no calendar has
+        return None
+    return seconds if seconds > 0 else None
 
 
 def words_of(body: Any) -> str:

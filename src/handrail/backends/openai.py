@@ -21,6 +21,7 @@ import contextlib
 import inspect
 import json
 import math
+import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -31,7 +32,7 @@ import anyio
 
 from handrail.agui._sse import EventStreamFraming
 from handrail.backends._openai_chunks import deltas_of
-from handrail.backends._openai_errors import is_overflow, words_of
+from handrail.backends._openai_errors import is_overflow, pause_asked_for, words_of
 from handrail.backends._openai_messages import messages_out, tools_out
 from handrail.backends._per_loop import PerLoop
 from handrail.errors import BackendError, RemoteDecodeError
@@ -268,7 +269,7 @@ def _failure(error: Exception, key: str) -> BackendError:
     kind = _transport_kind(cause or error)
     if isinstance(error, openai.APIStatusError):
         kind, status = "overflow" if is_overflow(error.code) else "http", error.status_code
-        retry_after = _retry_after(error)
+        retry_after = pause_asked_for(error.response.headers, time.time())
     elif isinstance(error, (openai.APIResponseValidationError, RemoteDecodeError, ValueError)):
         kind = "response"
     said = words_of(getattr(error, "body", None)) or str(error)
@@ -284,10 +285,3 @@ def _transport_kind(error: BaseException) -> str:
 def _cut(text: str, key: str) -> str:
     """At most so much, and without the key, which providers like to repeat."""
     return (text.replace(key, "***") if len(key) > 4 else text)[:_MAX_TEXT]
-
-
-def _retry_after(error: openai.APIStatusError) -> float | None:
-    try:
-        return float(error.response.headers["retry-after"])
-    except (KeyError, ValueError):  # absent, or a date: the loop's own backoff will do
-        return None

@@ -32,6 +32,8 @@ __all__ = [
     "merged",
 ]
 
+_NUMBERS = ("prompt_tokens", "completion_tokens", "total_tokens", "cached_prompt_tokens", "cost")
+
 FinishReason: TypeAlias = Literal["stop", "tool-calls", "length", "content-filter", "other"]
 
 
@@ -39,6 +41,7 @@ FinishReason: TypeAlias = Literal["stop", "tool-calls", "length", "content-filte
 class Usage:
     """What one attempt used, as far as the provider said. None means "not reported" and is never taken for zero.
 
+    A number below 0, which is what some servers write for "not known", is no report and becomes None.
     `cached_prompt_tokens` is a part of `prompt_tokens`. `cost` may be given as an int, a float (read through its
     text) or a `Decimal`; it is kept as a `Decimal`.
     """
@@ -54,11 +57,20 @@ class Usage:
     def __post_init__(self) -> None:
         if self.cost is not None and not isinstance(self.cost, Decimal):
             object.__setattr__(self, "cost", Decimal(str(self.cost)))
+        for name in _NUMBERS:
+            if _is_below_zero(getattr(self, name)):
+                object.__setattr__(self, name, None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data: what was reported and nothing else; the cost as a decimal string, so nothing is rounded."""
         known = {name: getattr(self, name) for name in self.__slots__ if getattr(self, name) is not None}
         return known | {"cost": str(known["cost"])} if "cost" in known else known
+
+
+def _is_below_zero(value: object) -> bool:
+    if isinstance(value, Decimal):
+        return value.is_finite() and value < 0
+    return isinstance(value, int) and value < 0
 
 
 NO_USAGE = Usage()
