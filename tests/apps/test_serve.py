@@ -159,8 +159,8 @@ def test_whoever_serves_to_the_world_is_told_so(folder: Path) -> None:
     ("arguments", "words"),
     [
         (["served_here:nothing"], "has no 'nothing'"),
-        (["served_here:word"], "is no loop"),
-        (["served_here:takes_nothing"], "nor a function of an input and a principal"),
+        (["served_here:word"], "'served_here:word' is of class str; it takes a Loop, "),
+        (["served_here:takes_nothing"], "a function of an input and a principal that returns one, or an agui_app."),
         (["not_here"], "There is no module"),
         (["json"], "has no `loop`"),
         (["served_here", "--host", "192.0.2.1"], "Cannot listen at 192.0.2.1"),

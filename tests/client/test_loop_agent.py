@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from ag_ui.core import RunAgentInput, ToolMessage
 from tests.client.transports import types_of
@@ -346,6 +347,18 @@ def test_trio_without_a_scope() -> None:
             LoopAgent(loop_of(text("never"))).start(ASKED)
 
     anyio.run(main, backend="trio")
+
+
+async def test_a_run_that_is_awaited_first() -> None:
+    """P-75: whoever has to look something up before there is a loop may make `run` async."""
+
+    class Later:
+        async def run(self, *given: Any, **options: Any) -> LoopRun:
+            await anyio.lowlevel.checkpoint()
+            return loop_of(text("It is warm.")).run(*given, **options)
+
+    run = await ended(Later())
+    assert (run.result.value.outcome, run.result.value.final) == ("completed", "It is warm.")
 
 
 def test_a_torn_down_event_loop_leaves_a_report() -> None:

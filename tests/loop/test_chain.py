@@ -109,6 +109,18 @@ async def test_a_spent_chain_names_every_failure_of_the_round() -> None:
     assert [d.reason for d in got.of(events.TurnDiscarded)] == ["failed"]
 
 
+async def test_a_spent_chain_says_the_same_failure_once() -> None:
+    """L-45: how often is said in place of the same words again."""
+    steps = [fail("http", 500, "down"), fail("http", 502, "other"), fail("http", 500, "down")]
+    first, second = backends(steps, [fail("http", 500, "down")] * 3)
+    got = await play(Loop(backends=[first, second], retry=NOW))
+    assert got.outcome.error == (
+        "every backend failed: [0] m0: BackendError (500): down (2 times); [0] m0: BackendError (502): other; "
+        "[1] m1: BackendError (500): down (3 times)"
+    )
+    assert len(got.outcome.attempts) == 6
+
+
 async def test_a_stream_without_a_finish_is_cut() -> None:
     """L-33: class response, whatever was streamed."""
     first, second = backends([[text("half an ans"), cut()]], [text("whole")])

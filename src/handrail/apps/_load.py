@@ -9,8 +9,9 @@ from typing import Any, TypeAlias, cast
 
 from handrail.errors import UsageError
 from handrail.tools import Tool
+from handrail.tools._settings import require_callable
 
-__all__ = ["load", "load_loop", "load_tools"]
+__all__ = ["is_loop", "load", "load_loop", "load_tools"]
 
 AnyTool: TypeAlias = Tool | Callable[..., Any]
 
@@ -45,14 +46,36 @@ def load(name: str) -> Any:
     return getattr(module, attribute) if attribute else module
 
 
-def load_loop(name: str) -> Any:
-    """What a person wants to be run: `module:attribute`, or of a module what it calls `loop`. Raises `UsageError`."""
+def load_loop(name: str, is_other: Callable[[Any], bool], other: str) -> Any:
+    """What a person wants to be run: `module:attribute`, or of a module what it calls `loop`.
+
+    It is a loop, or a function of an input and a principal that returns one, or what `is_other` takes, which is called
+    `other`. Raises `UsageError` for anything else.
+    """
     found = load(name)
-    if ":" in name:
+    if ":" not in name:
+        if not hasattr(found, "loop"):
+            raise UsageError(f"The module {name!r} has no `loop`; name what is meant, as in {name}:NAME.")
+        found = found.loop
+    if is_other(found) or is_loop(found) or _makes_loops(found):
         return found
-    if not hasattr(found, "loop"):
-        raise UsageError(f"The module {name!r} has no `loop`; name what is meant, as in {name}:NAME.")
-    return found.loop
+    raise UsageError(
+        f"{name!r} is of class {type(found).__name__}; it takes a Loop, a function of an input and a principal that "
+        f"returns one, or {other}."
+    )
+
+
+def is_loop(found: object) -> bool:
+    """Whether it can be run as a loop is."""
+    return callable(getattr(found, "run", None))
+
+
+def _makes_loops(found: object) -> bool:
+    try:
+        require_callable(found, "it", "a function", takes=2)
+    except TypeError:
+        return False
+    return found is not None
 
 
 def load_tools(name: str) -> Sequence[AnyTool]:

@@ -82,15 +82,8 @@ class _At:
 
 
 def _app(target: str) -> AguiApp:
-    found: Any = load_loop(target)
-    if isinstance(found, AguiApp):
-        return found
-    try:
-        return agui_app(found, on_finish=_tell_of_a_failure)
-    except TypeError as refusal:
-        raise UsageError(
-            f"{target!r} is no loop, nor an agui_app, nor a function of an input and a principal that returns a loop."
-        ) from refusal
+    found: Any = load_loop(target, lambda found: isinstance(found, AguiApp), "an agui_app")
+    return found if isinstance(found, AguiApp) else agui_app(found, on_finish=_tell_of_a_failure)
 
 
 def _tell_of_a_failure(given: RunAgentInput, outcome: Outcome) -> None:

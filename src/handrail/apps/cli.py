@@ -32,6 +32,7 @@ Headers = Annotated[
     list[str] | None,
     typer.Option("--header", metavar="'NAME: VALUE'", help="A header for every request; may be given again."),
 ]
+Once = Annotated[str | None, typer.Option("--once", metavar="TEXT", help="Say this, print the answer.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
@@ -52,10 +53,11 @@ def handrail(
 
 @app.command()
 def run(
-    text: Annotated[str, typer.Argument(help="What to say to the model.")],
-    model: Annotated[str, typer.Option(help="The model, as openai:NAME.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say to the model.")],
+    model: Annotated[str, typer.Option(metavar="openai:NAME", help="The model.")],
     base_url: Annotated[
-        str | None, typer.Option(envvar="OPENAI_BASE_URL", help="Any server that speaks the API of OpenAI.")
+        str | None,
+        typer.Option(metavar="URL", envvar="OPENAI_BASE_URL", help="Any server that speaks the API of OpenAI."),
     ] = None,
     header: Headers = None,
     tools: Annotated[
@@ -73,14 +75,19 @@ def run(
     def command() -> int:
         from handrail.apps._run import run
 
-        return run(text, model=model, base_url=base_url, headers=header or (), tools=tools, as_json=as_json)
+        return run(
+            _something(text, "TEXT"), model=model, base_url=base_url, headers=header or (), tools=tools, as_json=as_json
+        )
 
     raise typer.Exit(exit_code(command, debug))
 
 
 @app.command()
 def demo(as_json: Json = False, debug: Debug = False) -> None:
-    """Watch a scripted agent: two rounds, a tool, and a sentence that breaks off. No key, no network."""
+    """Watch a scripted agent: no key, no network.
+
+    There are two rounds, a tool, and a sentence that breaks off and is retracted.
+    """
 
     def command() -> int:
         from handrail.apps._demo import demo
@@ -115,9 +122,10 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON document for programs.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Say what is wrong with an AG-UI agent, or with recorded streams, and where; all is counted from 0.
+    """Say what is wrong with an AG-UI agent or a recording, and where.
 
-    An agent is probed: run, history, tool, interrupt, disconnect, bad-request. Questions of it are answered with no.
+    Runs and events are counted from 0. An agent is probed: run, history, tool, interrupt, disconnect, bad-request.
+    Questions of it are answered with no.
 
     Exits with 0 when no error was found, warnings or not, 1 when one was, 2 when there is nothing to check. A plain
     run that failed is no error when the agent says so as the protocol wants it.
@@ -127,7 +135,8 @@ def check(
         from handrail.apps._check import check
         from handrail.apps._findings import Wanted
 
-        wanted = Wanted(message, tuple(header or ()), timeout, tuple(only or ()), tools)
+        said = None if message is None else _something(message, "--message")
+        wanted = Wanted(said, tuple(header or ()), timeout, tuple(only or ()), tools)
         return check(targets, wanted, as_json=as_json)
 
     raise typer.Exit(exit_code(command, debug))
@@ -138,12 +147,12 @@ def serve(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="MODULE:LOOP", help="A Loop, a function (input, principal) that returns one, or an app."
+            metavar="MODULE:LOOP", help="A Loop, a function (input, principal) that returns one, or an agui_app."
         ),
     ],
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0, max=65535)] = 8000,
-    path: Annotated[str, typer.Option(help="Where the agent is.")] = "/",
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="PORT", help="The port; 0 takes a free one.", min=0, max=65535)] = 8000,
+    path: Annotated[str, typer.Option(metavar="PATH", help="Where the agent is.")] = "/",
     debug: Debug = False,
 ) -> None:
     """Serve a loop as an AG-UI agent. Ctrl-C stops: active runs are cancelled, and their clients are told so.
@@ -161,23 +170,27 @@ def serve(
 
 @app.command()
 def chat(
-    agent: Annotated[str, typer.Argument(metavar="[URL|MODULE:LOOP]", help="Whom to talk to.")] = "demo",
+    agent: Annotated[
+        str, typer.Argument(metavar="URL|MODULE:LOOP", help="Whom to talk to: a loop is named as for `serve`.")
+    ] = "demo",
     header: Headers = None,
     tools: Annotated[
         str | None, typer.Option(metavar="MODULE", help="Tools to run here, each call after your consent.")
     ] = None,
-    text: Annotated[str | None, typer.Option("--once", metavar="TEXT", help="Say this, print the answer.")] = None,
+    once: Once = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --once: the events as JSON lines.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Talk to an agent that speaks AG-UI: at a URL, or a loop in a module. Without either, to a scripted one.
+    """Talk to an AG-UI agent at a URL, or to a loop in a module.
 
-    With --once no terminal is needed; it exits with 0 when the run finished, 1 when it failed, 130 when it was stopped.
+    Without either, to a scripted one. With --once no terminal is needed; it exits with 0 when the run finished, 1 when
+    it failed, 130 when it was stopped.
     """
 
     def command() -> int:
         from handrail.apps.chat._command import command
 
+        text = None if once is None else _something(once, "--once")
         return command(agent, headers=header or (), tools=tools, text=text, as_json=as_json)
 
     raise typer.Exit(exit_code(command, debug))
@@ -185,18 +198,22 @@ def chat(
 
 @app.command()
 def record(
-    url: Annotated[str, typer.Argument(help="Where the agent is.")],
-    file: Annotated[str, typer.Argument(help="A new file for the recording.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where the agent is.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A new file for the recording.")],
     header: Headers = None,
-    text: Annotated[str | None, typer.Option("--once", metavar="TEXT", help="Say this, print the answer.")] = None,
+    once: Once = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --once: the events as JSON lines.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Chat with an agent, and keep the bytes of every run for `handrail replay`. The conversation is in the file."""
+    """Chat with an agent, and keep every byte for `handrail replay`.
+
+    The whole conversation is in the file, and no header or address.
+    """
 
     def command() -> int:
         from handrail.apps._replay import record
 
+        text = None if once is None else _something(once, "--once")
         return record(url, file, headers=header or (), text=text, as_json=as_json)
 
     raise typer.Exit(exit_code(command, debug))
@@ -204,15 +221,20 @@ def record(
 
 @app.command()
 def replay(
-    file: Annotated[str, typer.Argument(help="A recording, an event stream, or AG-UI events as JSON lines.")],
-    speed: Annotated[float, typer.Option(help="How many times as fast as it was; 0 is at once.")] = 1.0,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A recording, an event stream, or AG-UI events as JSON lines.")
+    ],
+    speed: Annotated[
+        float, typer.Option(metavar="FACTOR", help="How many times as fast as it was; 0 is at once.")
+    ] = 1.0,
     as_text: Annotated[bool, typer.Option("--text", help="Print it, also where there is a terminal.")] = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Play a recording again, through the same checks: in the chat, or as text where there is no terminal.
+    """Play a recording again, through the same checks.
 
-    As text it exits with 0 when the last run finished, 1 when it failed, 130 when it was stopped.
+    It is played in the chat, or as text where there is no terminal. As text it exits with 0 when the last run
+    finished, 1 when it failed, 130 when it was stopped.
     """
 
     def command() -> int:
@@ -230,6 +252,13 @@ def main() -> NoReturn:
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot print "→" gets "\\u2192"
     app(prog_name="handrail")
     raise AssertionError("a typer application exits")
+
+
+def _something(text: str, where: str) -> str:
+    """A text that is to be said. Raises `UsageError` where nothing is in it: the chat does not send that either."""
+    if not text.strip():
+        raise UsageError(f"{where} is empty; write what is to be said.")
+    return text
 
 
 def exit_code(command: Callable[[], int], debug: bool) -> int:

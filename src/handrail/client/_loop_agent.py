@@ -7,10 +7,11 @@ come in through the client's pipeline. So a conversation does not depend on whic
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ag_ui.core import ActivityMessage, Context, Event, Message, ResumeEntry, RunAgentInput, Tool
@@ -31,7 +32,7 @@ _logger = logging.getLogger("handrail.agui")
 
 
 class _Loop(Protocol):
-    """What can be run: a `Loop`, or anything like it."""
+    """What can be run: a `Loop`, or anything like it; its `run` may have to be awaited."""
 
     def run(
         self,
@@ -41,7 +42,7 @@ class _Loop(Protocol):
         context: Sequence[Context],
         answers: Sequence[ResumeEntry],
         run_id: str,
-    ) -> Run[RunEvent]: ...
+    ) -> Run[RunEvent] | Awaitable[Run[RunEvent]]: ...
 
 
 class LoopAgent:
@@ -77,23 +78,24 @@ class LoopAgent:
         if all(isinstance(message, ActivityMessage) for message in given.messages):
             driver.inbound.fail(LocalProtocolError("the input has no message that could be answered", rule="P-77"))
             return
-        run = self._started(given)
+        run = await self._started(given)
         driver.wait_for(run)
         try:
             await self._pass_on(run, given, driver)
         finally:
             run.cancel()  # does nothing where the run is over
 
-    def _started(self, given: RunAgentInput) -> Run[RunEvent]:
+    async def _started(self, given: RunAgentInput) -> Run[RunEvent]:
         """The loop's run; one that could not be started is a failed one, as it is behind a server."""
         try:
-            return self._loop.run(
+            run = self._loop.run(
                 given.messages,
                 tools=given.tools or (),
                 context=given.context or (),
                 answers=given.resume or (),
                 run_id=given.run_id,
             )
+            return await run if inspect.isawaitable(run) else run
         except Exception as error:
             _logger.exception("run %s could not be started", given.run_id)
             driver: RunDriver[RunEvent] = RunDriver(run_id=given.run_id)

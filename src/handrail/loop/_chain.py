@@ -7,6 +7,7 @@ the middle of one. Tokens of a failed attempt are void, and two attempts are nev
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -308,7 +309,8 @@ class Chain:
         return self._driver.is_called_off
 
     def _all_failed(self, records: Sequence[Attempt], on_size: bool) -> End:
-        told = "; ".join(f"[{one.backend_index}] {one.model}: {one.error}" for one in records)
+        failures = Counter(f"[{one.backend_index}] {one.model}: {one.error}" for one in records)
+        told = "; ".join(f"{failure} ({times} times)" if times > 1 else failure for failure, times in failures.items())
         if on_size:
             self.is_uncommitted = False
             return End.failed(f"the conversation fits no backend: {told}", "context-exhausted")

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from handrail.apps._load import AnyTool, load_loop, load_tools
+from ag_ui.core import RunAgentInput
+
+from handrail.apps._load import AnyTool, is_loop, load_loop, load_tools
 from handrail.apps._remote import is_url, remote_agent, url_meant
-from handrail.client import Agent, LoopAgent
+from handrail.client import Agent, AgentRun, LoopAgent
 from handrail.errors import UsageError
+from handrail.events import RunEvent
+from handrail.run import Outcome, Run
 from handrail.tools import Tool
 
 __all__ = ["agent_named", "tools_with_consent"]
 
 
 def agent_named(name: str, headers: Mapping[str, str] | None = None) -> Agent:
-    """The agent called `name`: a URL, `module:loop` or `module` (a `Loop` or an agent), or "demo". Raises `UsageError`.
+    """The agent called `name`: a URL, `module:loop` or `module`, or "demo". Raises `UsageError`.
 
-    `headers` go with every request to a URL.
+    What a module has is a `Loop`, a function that makes one for each run, or an agent. `headers` go with every request
+    to a URL.
     """
     if is_url(name):
         return remote_agent(name, headers=headers)
@@ -29,12 +35,45 @@ def agent_named(name: str, headers: Mapping[str, str] | None = None) -> Agent:
         from handrail.apps.chat._demo import demo_loop
 
         return LoopAgent(demo_loop())
-    found = load_loop(name)
-    if callable(getattr(found, "start", None)):
+    found = load_loop(name, _is_agent, "an agent with a method start(); an agui_app is talked to where it is served")
+    if _is_agent(found):
         return found
-    if callable(getattr(found, "run", None)):
-        return LoopAgent(found, error_text=lambda outcome: outcome.error)  # whoever runs it may know what went wrong
-    raise UsageError(f"{name!r} is a {type(found).__name__}; it takes a Loop, or an agent with a method start().")
+    return LoopAgent(found, error_text=_why) if is_loop(found) else _MakerAgent(found)
+
+
+def _is_agent(found: object) -> bool:
+    return callable(getattr(found, "start", None))
+
+
+def _why(outcome: Outcome) -> str:
+    """Whoever runs a loop here may know what went wrong."""
+    return outcome.error or ""
+
+
+class _MakerAgent:
+    """An agent that asks a function for the loop of each run, as an endpoint does where nobody has to be authorized."""
+
+    def __init__(self, make: Callable[[RunAgentInput, None], Any]) -> None:
+        self._make = make
+
+    def start(self, input: RunAgentInput, /) -> AgentRun:
+        """The run of the loop that is made for this input."""
+        return LoopAgent(_Made(self._make, input.model_copy(deep=True)), error_text=_why).start(input)
+
+
+class _Made:
+    """The loop that a function makes for an input, when it is run."""
+
+    def __init__(self, make: Callable[[RunAgentInput, None], Any], given: RunAgentInput) -> None:
+        self._make = make
+        self._given = given
+
+    async def run(self, messages: Any, **asked: Any) -> Run[RunEvent]:
+        made: Any = self._make(self._given, None)
+        loop = await made if inspect.isawaitable(made) else made
+        if not is_loop(loop):
+            raise TypeError(f"the function that makes the loop returned a {type(loop).__name__}, not a Loop")
+        return loop.run(messages, **asked)
 
 
 def tools_with_consent(module: str) -> Sequence[Tool]:

@@ -1,0 +1,92 @@
+"""Whom `handrail chat` talks to: what a person can name, and what is said of everything else."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from handrail.apps.cli import app
+
+MODULE = """
+from handrail import Loop, LoopAgent
+from handrail.server import agui_app
+from handrail.testing import ScriptedBackend, text
+
+def saying(words):
+    return Loop([ScriptedBackend([text(words)] * 9)])
+
+loop = saying("from a loop")
+agent = LoopAgent(saying("from an agent"))
+served = agui_app(loop)
+
+def made(given, principal):
+    return saying(f"{len(given.messages)} from a function for {principal}")
+
+async def made_later(given, principal):
+    return made(given, principal)
+
+def breaks(given, principal):
+    raise LookupError("no such user")
+
+def makes_nothing(given, principal):
+    return None
+
+def takes_nothing():
+    return loop
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "talked_to_here.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    monkeypatch.delitem(sys.modules, "talked_to_here", raising=False)
+
+
+def said(name: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["chat", name, "--once", "hi"])
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("talked_to_here", "from a loop"),
+        ("talked_to_here:loop", "from a loop"),
+        ("talked_to_here:agent", "from an agent"),
+        ("talked_to_here:made", "1 from a function for None"),
+        ("talked_to_here:made_later", "1 from a function for None"),
+    ],
+)
+def test_what_serve_takes_can_be_talked_to(name: str, answer: str) -> None:
+    code, output = said(name)
+    assert code == 0
+    assert output.splitlines()[0] == answer
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("talked_to_here:breaks", "LookupError: no such user"),
+        ("talked_to_here:makes_nothing", "TypeError: the function that makes the loop returned a NoneType, not a Loop"),
+    ],
+)
+def test_a_function_that_makes_no_loop_fails_the_run(name: str, why: str) -> None:
+    code, output = said(name)
+    assert code == 1
+    assert f"✗ failed (run-failed): {why}" in output
+
+
+@pytest.mark.parametrize("name", ["served", "takes_nothing", "saying", "__name__"])
+def test_what_is_no_loop_is_refused_in_the_words_of_serve(name: str) -> None:
+    code, output = said(f"talked_to_here:{name}")
+    assert code == 2
+    assert "it takes a Loop, a function of an input and a principal that returns one, or an agent" in output
+    if name != "served":
+        refused = CliRunner().invoke(app, ["serve", f"talked_to_here:{name}"])
+        assert refused.exit_code == 2
+        assert refused.output.partition(", or ")[0] == output.partition(", or ")[0]
