@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ import pytest
 import trio
 
 from handrail.errors import UsageError
-from handrail.run import Run, RunDriver, RunScope, drive
+from handrail.run import Run, RunDriver, RunScope, _hosting, drive
 from handrail.run._threads import start_thread
 
 from ._kit import LOADED, PATIENCE, Completed, Crew, Said, elsewhere, endless, set_by_a_thread, soon, speak, turns
@@ -159,6 +160,23 @@ async def test_a_cancellation_that_a_nursery_has_wrapped(anyio_backend_name: str
         await turns(5)
         asked.cancel()
         assert (await soon(asked.result)).outcome == "cancelled"
+
+
+def test_where_no_thread_can_be_started_the_call_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-101: at the exit of the interpreter; and the next call waits for no thread that never came."""
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    with monkeypatch.context() as at_exit, warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        at_exit.setattr(_hosting, "_shared", None)
+        at_exit.setattr(threading.Thread, "start", start)
+        for _ in range(2):
+            with pytest.raises(UsageError, match="exit of the interpreter"):
+                drive(speak)
+        gc.collect()
+    assert drive(speak).result.wait(PATIENCE).ok
 
 
 # --- what the body opened ---------------------------------------------------------------------------------------

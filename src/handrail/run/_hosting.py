@@ -35,7 +35,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import anyio
 
@@ -114,23 +114,32 @@ def host(driver: RunDriver[Any], main: Main) -> None:
     """Start `main`, which drives `driver`'s run, by the table above; returns at once.
 
     The run has a work section "run" until `main` has ended, and is finished whatever `main` does. Reacting to
-    `run.cancel()` is for `main`. Raises `UsageError`, before anything happened, under trio without a scope.
+    `run.cancel()` is for `main`. Raises `UsageError`, before anything happened, where there is no host.
     """
     scope = current_scope()
     home = current_home()
     if scope is None and home is not None and home.name == "trio":
-        refusal = "under trio a run needs a place to live in: use `async with RunScope():`, or `async with loop:`"
-        driver.finish(None, outcome="failed", error=refusal)  # nobody has seen the run: it is not lost, it never was
-        raise UsageError(refusal)
+        _refuse(
+            driver, "under trio a run needs a place to live in: use `async with RunScope():`, or `async with loop:`"
+        )
+    if scope is None and home is None:
+        home = _shared_home()
+        if home is None:
+            _refuse(
+                driver, "no thread can be started for this run, as at the exit of the interpreter; start it earlier"
+            )
+        _live_on_shared.add(driver.run)
     section = driver.work("run")
     section.__enter__()
     if scope is not None:
         scope.start(driver, lambda: _hosted(driver, main, section), lambda: _end(driver, section, "cancelled", None))
     elif home is not None:
         _start(home, driver, main, section)
-    else:
-        _live_on_shared.add(driver.run)
-        _start(_shared_home(), driver, main, section)
+
+
+def _refuse(driver: RunDriver[Any], refusal: str) -> NoReturn:
+    driver.finish(None, outcome="failed", error=refusal)  # nobody has seen the run: it is not lost, it never was
+    raise UsageError(refusal)
 
 
 def _start(home: Home, driver: RunDriver[Any], main: Main, section: AbstractContextManager[bool]) -> None:
@@ -182,15 +191,20 @@ _starting = threading.RLock()
 _shared: Settled[Home] | None = None
 
 
-def _shared_home() -> Home:
-    """The event loop of the process's one daemon thread; started on first use."""
+def _shared_home() -> Home | None:
+    """The event loop of the process's one daemon thread; started on first use. None if it cannot be started."""
     global _shared
     with _starting:
-        if _shared is None:
-            _shared = Settled[Home]()
-            started = functools.partial(settle, _shared)
-            threading.Thread(target=run_forever, args=(started, _report), name="handrail runs", daemon=True).start()
         shared = _shared
+        if shared is None:
+            shared = Settled[Home]()
+            started = functools.partial(settle, shared)
+            thread = threading.Thread(target=run_forever, args=(started, _report), name="handrail runs", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # at the exit of the interpreter, or where the machine has none left
+                return None
+            _shared = shared
     return shared.wait()
 
 
