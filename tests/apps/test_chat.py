@@ -91,6 +91,28 @@ async def test_escape_stops_at_once_and_what_waited_comes_back() -> None:
         assert "waits:" not in screen(app)
 
 
+async def test_an_answer_that_was_stopped_is_marked_for_good(tmp_path: Path) -> None:
+    agent = Agent(
+        [started(), *says("m1", "half an")[:2], gate()],
+        *([started(), *says(f"m{number}", "whole"), finished()] for number in (2, 3)),
+    )
+    app = ChatApp(agent, title="test")
+    kept = tmp_path / "kept"
+    async with app.run_test(size=SMALL, notifications=True) as pilot:
+        await write(pilot, "go on and on")
+        await shows(pilot, "half an")
+        await pilot.press("escape")
+        await shows(pilot, "■ stopped · Ctrl+R asks again")
+        await write(pilot, f"/save {kept}")
+        await until(pilot, kept.exists)
+        await write(pilot, "shorter")
+        await shows(pilot, "half an\n   ■ stopped\n", "whole", "✓ finished")
+        await write(pilot, f"/open {kept}")
+        await until(pilot, lambda: "whole" not in screen(app))
+        await write(pilot, "shorter, please")
+        await shows(pilot, "half an\n   ■ stopped\n", "whole", "✓ finished")
+
+
 async def test_a_message_that_waited_is_sent_when_the_run_has_ended() -> None:
     opened = gate()
     agent = Agent([started(), opened, *says("m1", "one"), finished()], [started(), *says("m2", "two"), finished()])
@@ -115,7 +137,7 @@ async def test_a_retry_says_nothing_twice() -> None:
         await write(pilot, "are you there?")
         await shows(pilot, "✗ failed (DOWN): upstream is down · Ctrl+R asks again")
         await pilot.press("ctrl+r")
-        await shows(pilot, "up again", "✓ finished")
+        await shows(pilot, "✗ failed (DOWN): upstream is down", "up again", "✓ finished")
         assert screen(app).count("are you there?") == 1
         assert [m.content for m in agent.inputs[1].messages] == ["are you there?"]
 
@@ -228,7 +250,7 @@ async def test_escape_while_a_tool_waits_for_consent_takes_the_question_away() -
         await shows(pilot, "May the tool double be run with")
         await pilot.press("escape")
         await until(pilot, lambda: "May the tool" not in screen(app))
-        await shows(pilot, "✗ failed")
+        await shows(pilot, "double  ✗ the run ended before its result")
 
 
 async def test_what_a_loop_has_left_running_is_named() -> None:
@@ -302,4 +324,4 @@ async def test_no_sign_is_made_of_colour_alone(keys: list[str], colour: str, mon
         assert app.no_color is (colour == "NO_COLOR")
         assert app.current_theme.dark is not bool(keys)
         await write(pilot, "hello")
-        await shows(pilot, "look  ✓ complete", "try  ✗ failed", "✗ failed: no luck")
+        await shows(pilot, "look  ✓ complete", "try  ✗ the run ended before", "✗ failed: no luck")

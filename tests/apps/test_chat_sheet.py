@@ -50,6 +50,53 @@ async def test_two_tries_at_an_answer_are_told_apart() -> None:
     ]
 
 
+async def test_how_an_exchange_ended_is_said_in_front_of_what_follows() -> None:
+    """Of the last one the status line says it."""
+    sheet = Sheet()
+    session = AgentSession(
+        Agent([started(), *says("m1", "It is")], [started(), *says("m2", "It is warm."), finished()])
+    )
+    await session.send("hi")
+    sheet.ended(session.transcript, "■ stopped")
+    alone = sheet.blocks(session.transcript)
+    assert texts(alone)[-1] == ("prose", "It is")
+    await session.send("again")
+    first, second = (sheet.blocks(session.transcript) for _ in range(2))
+    assert texts(first)[len(alone) :] == [
+        ("note", "■ stopped"),
+        ("speaker", "you"),
+        ("said", "again"),
+        ("speaker", "agent"),
+        ("prose", "It is warm."),
+    ]
+    assert all(one is other for one, other in zip(first, second, strict=True))
+    sheet.ended(AgentSession(ScriptedAgent()).transcript, "of nothing, nothing is said")
+
+
+async def test_what_ended_well_after_all_has_no_mark() -> None:
+    """A retry that says nothing leaves the same message the last one."""
+    sheet = Sheet()
+    session = AgentSession(Agent([started()], [started(), finished()], [started(), *says("m", "Hm."), finished()]))
+    for verdict in ("■ stopped", ""):
+        await (session.run() if session.messages else session.send("hi"))
+        sheet.ended(session.transcript, verdict)
+    await session.send("and?")
+    assert "note" not in {block.look for block in sheet.blocks(session.transcript)}
+
+
+async def test_a_call_that_the_run_left_behind_is_told_from_one_that_failed() -> None:
+    """S-80: how its tool did is not known. The next request says that no answer came, and that is no result either."""
+    broken = {"type": "RUN_ERROR", "message": "connection lost"}
+    session = AgentSession(Agent([started(), *calls("c1", "look", "{}"), broken], [started(), finished()]))
+    await session.send("hi")
+    lost = ("bad", "look  ✗ the run ended before its result\n→ {}\n← (none: connection lost)")
+    assert texts(Sheet().blocks(session.transcript))[-1] == lost
+    await session.send("again")
+    told = next(text for look, text in texts(Sheet().blocks(session.transcript)) if look == "bad")
+    assert told.splitlines()[0] == lost[1].splitlines()[0]
+    assert "the run ended before this call was answered" in told
+
+
 async def test_nothing_that_is_drawn_can_command_a_terminal() -> None:
     evil = "\x1b]0;title\x07\x1b[2J\u202egnp\x9b1m"
     _, blocks = await shown(*says("m1", evil), *calls("c1", evil, f'{{"a": "{evil}"}}', evil * 200), said=evil)

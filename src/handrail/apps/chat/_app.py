@@ -241,10 +241,15 @@ class ChatApp(App[None]):
 
     def _go_on(self, state: RunState) -> None:
         """Send what waits, if the answer before it came; else give it back to whoever wrote it."""
+        self._mark(state)
         if went_wrong(state):
             self._give_back()
         elif self._waiting and not self.session.pending_interrupts:
             self._send(self._waiting.popleft())
+
+    def _mark(self, state: RunState) -> None:
+        """Have a run that went wrong be told from others also when the next one has begun."""
+        self._sheet.ended(self.session.transcript, verdict(state).text if went_wrong(state) else "")
 
     def _send(self, text: str) -> None:
         self._exchange(partial(self.session.send, text), said=text)
@@ -373,6 +378,7 @@ class ChatApp(App[None]):
         self._waiting.clear()
         self._meter, self._sheet = None, Sheet()
         self.session = self._watched(loaded)
+        self._mark(loaded.transcript.run)
         self._conversation.follow()
         self._begin_drawing()
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from handrail.apps._visible import clipped, one_line, spelled, visible
 from handrail.apps.chat._leaves import Leaves
+from handrail.client._ledger import RUN_ENDED
 from handrail.transcript import (
     ActivityPart,
     FilePart,
@@ -44,6 +45,7 @@ _STATUS: dict[str, tuple[Look, str]] = {
     "failed": ("bad", "✗ failed"),
     "denied": ("bad", "✗ denied"),
 }
+_LOST: tuple[Look, str] = ("bad", "✗ the run ended before its result")
 _SPEAKERS = {"user": "you", "assistant": "agent", "activity": "activity"}
 
 
@@ -70,6 +72,8 @@ class Sheet:
         self._parts: dict[str, tuple[Part, Sequence[Block]]] = {}
         self._leaves: dict[str, Leaves] = {}
         self._behind: set[str] = set()  # the parts of whose text only a beginning is laid out
+        self._verdicts: dict[int, str] = {}  # by the number of the exchange
+        self._verdict_blocks: dict[Block, Block] = {}
         self._blocks: list[Block] = []
         self._ends: list[int] = []  # of the pages, among the blocks
 
@@ -89,11 +93,27 @@ class Sheet:
         before_it = messages[same - 1] if same else None
         for message in messages[same:]:
             _, page = self._pages[message.id] = message, self._page(message)
-            self._blocks += page[1:] if before_it is not None and _goes_on(before_it, message) else page
+            if before_it is not None and _goes_on(before_it, message):
+                page = page[1:]
+            elif before_it is not None and before_it.exchange != message.exchange:
+                self._blocks += self._verdict_behind(before_it)
+            self._blocks += page
             self._ends.append(len(self._blocks))
             before_it = message
         self._messages = messages
         return list(self._blocks)
+
+    def ended(self, transcript: Transcript, verdict: str) -> None:
+        """Remember how the exchange of the last message ended, "" for well; it is said in front of what follows."""
+        if transcript.messages:
+            self._verdicts[transcript.messages[-1].exchange] = verdict
+
+    def _verdict_behind(self, message: TranscriptMessage) -> Sequence[Block]:
+        verdict = self._verdicts.get(message.exchange)
+        if not verdict:
+            return ()
+        block = Block(f"end:{message.id}", "note", verdict, weight=1 + len(verdict) // _ROW)
+        return (self._verdict_blocks.setdefault(block, block),)
 
     def _page(self, message: TranscriptMessage) -> Sequence[Block]:
         """The blocks of a message behind the name of its speaker; of one that did not change, those of last time."""
@@ -176,7 +196,7 @@ def _fold(part: ReasoningPart | ToolCallPart | ActivityPart | FilePart) -> Block
 
 
 def _call(part: ToolCallPart) -> Block:
-    look, status = _STATUS[part.status]
+    look, status = _LOST if _is_lost(part) else _STATUS[part.status]
     by = " here" if part.local and part.status == "complete" else ""
     arguments = spelled(part.arguments) if part.arguments.strip() else "{}" if part.arguments_complete else ""
     answer = _answer(part)
@@ -190,9 +210,14 @@ def _call(part: ToolCallPart) -> Block:
     return Block(part.id, look, "\n".join(lines), more)
 
 
+def _is_lost(part: ToolCallPart) -> bool:
+    """Whether the run ended first, and how the tool did is not known; the next request says that much of it."""
+    return part.status == "failed" and (part.result is None or part.error == RUN_ENDED)
+
+
 def _answer(part: ToolCallPart) -> str:
     if part.result is None:
-        return part.error or ""
+        return f"(none: {part.error})" if part.error else ""
     if isinstance(part.result, str):
         result = part.result or "(empty)"
     else:
