@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.client.kit import DONE, R, answers, ids, loaded, session
-from tests.transcript.events import answered, asks, call, cr, error, ms, question, rf, rfx, rs, said
+from tests.transcript.events import answered, asks, call, cr, error, ms, question, result, rf, rfx, rs, said
 from tests.transcript.reading import calls
 
 from handrail import Finished, Tool, abandon, deny
@@ -80,6 +80,57 @@ async def test_a_call_that_a_snapshot_drops_and_another_brings_back_is_not_execu
     assert tool.runs == 1
     assert calls(made.transcript)["c1"].result == "looked"
     assert [message.role for message in made.messages] == ["user", "assistant", "tool"]
+
+
+async def test_a_call_that_the_agent_answered_before_its_snapshot_left_the_answer_out() -> None:
+    """S-64, S-74: what the agent did is not done once more; the application may say what came of it."""
+    tool = Look()
+    forgets = ms(said("u1", "q"), answered("c1", None, ("c1", "{}")))
+    made = session([rs(R), call("c1"), cr("c1"), forgets, rf(R)], DONE, tools=[tool.look])
+    assert (await made.send(said("u1", "q"))).ok
+    assert tool.runs == 0
+    assert made.pending_tool_calls == ("c1",)
+    made.answer_tool_call("c1", "found, as we saw")
+    await made.run()
+    assert tool.runs == 0
+    assert ids(made.script.inputs[-1]) == ["u1", "c1", "tool(c1)"]
+
+
+@pytest.mark.parametrize("saved", [False, True], ids=["kept", "loaded"])
+async def test_a_call_that_the_agent_answered_and_snapshots_drop_and_bring_back(saved: bool) -> None:
+    """S-64, S-57, S-150: not in a later run either; the next request has an answer for it."""
+    tool = Look()
+    later = [forgetful(), DONE]
+    made = session([rs(R), call("c1"), cr("c1"), rf(R)], [rs(R), ms(said("u1", "q")), rf(R)], *later, tools=[tool.look])
+    await made.send(said("u1", "q"))
+    await made.run()
+    if saved:
+        made = loaded(made.dump(), *later, tools=[tool.look])
+    await made.run()
+    await made.run()
+    assert tool.runs == 0
+    assert answers(made.script.inputs[-1])["c1"].error == "Not executed: no result was given for this call"
+
+
+async def test_a_new_call_under_the_id_of_one_that_the_agent_answered_is_executed() -> None:
+    """S-133, S-64: also where a snapshot has named both in between."""
+    tool = Look()
+    calls_of_both = (
+        answered("a1", None, ("c1", '{"n":1}')),
+        result("t1", "c1", "found"),
+        answered("a2", None, ("c1", "{}")),
+    )
+    snapshot = ms(said("u1", "q"), *calls_of_both)
+    made = session(
+        [rs(R), call("c1", '{"n":1}', parent="a1"), cr("c1", id="t1"), rf(R)],
+        [rs(R), call("c1", parent="a2"), snapshot, rf(R)],
+        DONE,
+        tools=[tool.look],
+    )
+    await made.send(said("u1", "q"))
+    await made.run()
+    assert tool.runs == 1
+    assert {name: part.result for name, part in calls(made.transcript).items()} == {"c1": "found", "c1#2": "looked"}
 
 
 async def test_a_new_call_under_the_id_of_a_refused_one_is_executed() -> None:

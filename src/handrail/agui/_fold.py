@@ -133,6 +133,19 @@ class Fold:
         calls = (call for entry in self._thread for call in entry.calls)
         return tuple(call.build() for call in calls if call.complete and call.result is None)
 
+    def was_answered(self, call_id: str) -> bool:
+        """Whether the latest call with this id ever had a result, also where a snapshot has taken it back."""
+        return call_id in self._thread.answered
+
+    def remember_answered(self, call_ids: Iterable[str]) -> None:
+        """Says of calls that they had a result, and have none any more."""
+        self._thread.answered.update(call_ids)
+
+    @property
+    def taken_back(self) -> tuple[str, ...]:
+        """The calls that had a result, and have none any more."""
+        return self._thread.taken_back
+
     @property
     def kept(self) -> tuple[Message, ...]:
         """The messages as another fold may begin with them: without the calls whose arguments have not ended."""

@@ -21,12 +21,14 @@ __all__ = ["Thread"]
 class Thread:
     """The entries of a thread. `run` counts the runs folded into it; 0 is before the first."""
 
-    __slots__ = ("_heads", "_numbered", "_unclaimed", "by_id", "calls", "run")
+    __slots__ = ("_heads", "_numbered", "_unclaimed", "answered", "by_id", "calls", "run")
 
     def __init__(self, messages: Iterable[Message]) -> None:
         self.run = 0
         self.by_id: dict[str, Entry] = {}
         self.calls: dict[str, Call] = {}
+        self.answered: set[str] = set()
+        """The ids whose latest call ever had a result, also where a snapshot has taken it back."""
         self._heads: list[Entry] = []
         self._unclaimed: dict[str, Entry] = {}
         """The latest result for each call that no message holds, by the id of the call."""
@@ -37,6 +39,12 @@ class Thread:
         for head in self._heads:
             yield head
             yield from head.behind
+
+    @property
+    def taken_back(self) -> tuple[str, ...]:
+        """The calls that had a result, and have none any more."""
+        had = (name for name in self.answered if name not in self._unclaimed)
+        return tuple(sorted(name for name in had if name not in self.calls or self.calls[name].result is None))
 
     def newest_first(self) -> Iterator[Entry]:
         """The entries but for the results that hang behind another, from the end."""
@@ -62,6 +70,7 @@ class Thread:
 
     def begin_call(self, entry: Entry, id: str, name: str, *, complete: bool) -> Call:
         """Adds a call to an assistant message; from now on it is the one found by its id."""
+        self.answered.discard(id)  # this is another call
         call = self._adopt(Call.begun(id, name, entry, run=self.run, complete=complete))
         entry.stale = True
         return call
@@ -151,6 +160,8 @@ class Thread:
         entry.calls = []
         for model in (message.tool_calls or ()) if isinstance(message, AssistantMessage) else ():
             known = before.get(model.id)
+            if model.id in self.calls and (known is None or known.entry.id != entry.id):
+                self.answered.discard(model.id)  # this is another call
             run, complete = (None, True) if known is None else (known.run, known.complete or known.run != self.run)
             self._adopt(Call(model, entry, run=run, complete=complete))
 
@@ -168,6 +179,8 @@ class Thread:
         message = entry.build()
         if not isinstance(message, ToolMessage):
             return
+        if call is None or self.calls.get(call.id) is call:
+            self.answered.add(message.tool_call_id)
         if call is None:
             self._unclaimed[message.tool_call_id] = entry
         elif call.result is None:

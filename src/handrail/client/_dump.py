@@ -81,6 +81,7 @@ def dumped(ledger: Ledger, *, is_running: bool) -> dict[str, Any]:
             "owed_may_be_used": questions.reached_the_agent,
             "unsent": _wire(_tool_messages, ledger.unsent.values()),
             "denied": list(questions.refused),
+            "taken_back": list(ledger.fold.taken_back),
             "reasons": {**ledger.reasons, **questions.refused, **dict.fromkeys(stopped, STOPPED)},
             "pending_calls": [call for call in ledger.pending_calls if call not in stopped],
             "run_ids": [{"id": name, "finished": finished} for name, finished in ledger.run_ids.items()],
@@ -189,6 +190,7 @@ class Kept:
     owed_may_be_used: bool
     unsent: list[ToolMessage]
     refused: dict[str, str]
+    taken_back: list[str]
     reasons: dict[str, str]
     pending_calls: tuple[str, ...]
     run_ids: dict[str, bool]
@@ -197,7 +199,9 @@ class Kept:
     def restore(self, ledger: Ledger) -> None:
         """Put everything into the books of a session that has just been made."""
         made_here = {part.tool_call_id for part in _calls(self.transcript) if part.local}
-        ledger.restore(messages=self.messages, transcript=self.transcript, made_here=made_here)
+        ledger.restore(
+            messages=self.messages, transcript=self.transcript, made_here=made_here, taken_back=self.taken_back
+        )
         ledger.unsent = {message.tool_call_id: message for message in self.unsent}
         ledger.pending_calls = self.pending_calls
         ledger.run_ids = dict(self.run_ids)
@@ -231,6 +235,7 @@ def read_dump(data: Mapping[str, Any]) -> Kept:
         owed_may_be_used=read.get("owed_may_be_used", bool, False),
         unsent=read.get("unsent", list[ToolMessage]),
         refused={call_id: reasons.get(call_id, "Denied by the user") for call_id in denied},
+        taken_back=read.get("taken_back", list[str], []),
         reasons={call_id: why for call_id, why in reasons.items() if call_id not in denied},
         pending_calls=tuple(read.get("pending_calls", list[str])),
         run_ids={one.get("id", str): one.get("finished", bool) for one in read.each("run_ids")},

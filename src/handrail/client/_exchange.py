@@ -264,12 +264,17 @@ class Exchange:
     # -- one round of tools ----------------------------------------------------------------------------------------
 
     def _executable(self, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-        """The calls that a tool of the session can answer; one that needs an approval nobody can give is not."""
-        setting = self._setting
+        """The calls that a tool of the session can answer.
+
+        One that needs an approval nobody can give is not among them, nor one that has been answered before: what the
+        agent did is not done once more, even if a snapshot of its own has left the result out (S-64).
+        """
+        setting, fold = self._setting, self._ledger.fold
 
         def can(call: ToolCall) -> bool:
             tool = setting.registry.get(call.function.name)
-            return tool is not None and (setting.ask is not None or not tool.needs_approval)
+            may = tool is not None and (setting.ask is not None or not tool.needs_approval)
+            return may and not fold.was_answered(call.id)
 
         return tuple(call for call in calls if can(call))
 

@@ -254,10 +254,21 @@ class Ledger:
         """Why calls that nobody answered were not executed, where that is not the usual."""
         return dict(self._reasons)
 
-    def restore(self, *, messages: Sequence[Message], transcript: Transcript, made_here: Collection[str]) -> None:
-        """Take over what was kept of a thread; `made_here` are the calls that this side has answered."""
+    def restore(
+        self,
+        *,
+        messages: Sequence[Message],
+        transcript: Transcript,
+        made_here: Collection[str],
+        taken_back: Collection[str],
+    ) -> None:
+        """Take over what was kept of a thread.
+
+        `made_here` are the calls that this side has answered, `taken_back` those whose result a snapshot left out.
+        """
         with self.lock:
             self.fold = Fold(messages, warn=self.note)
+            self.fold.remember_answered(taken_back)
             self.screen.load(transcript)
             self._made_here = {
                 message.tool_call_id: message
