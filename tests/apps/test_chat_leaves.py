@@ -172,7 +172,7 @@ def test_what_belongs_to_an_item_stays_in_it() -> None:
     items = [row for number in range(1, 21) for row in ((1, f"{number}.", "first"), (1, "", "more of it"))]
     assert [row for row in drawn(leaves) if row[2]] == items
     code = [piece for leaf in leaves for piece in pieces(leaf) if isinstance(piece, Code)]
-    assert "".join(piece.text for piece in code) == "ls" * 20
+    assert "".join(piece.text for piece in code) == "ls\n" * 20
     assert {plain(piece.rest).strip() for piece in code} == {""}
 
 
@@ -195,7 +195,7 @@ def test_code_goes_on_without_a_seam() -> None:
     leaves = leaves_of("- a\n  - ```python\n" + "    x = 1\n\n\n" * 200 + "    ```\n- next\n", 17)
     assert len(leaves) > 10
     code = [piece for leaf in leaves for piece in pieces(leaf) if isinstance(piece, Code)]
-    assert "\n".join(piece.text for piece in code) == "x = 1\n\n\n" * 199 + "x = 1\n\n"
+    assert "".join(piece.text for piece in code) == "x = 1\n\n\n" * 200
     assert {(piece.language, plain(piece.rest)) for piece in code} == {("python", "    ")}
     assert [piece.goes_on for piece in code] == [False, *[True] * (len(code) - 1)]
     assert [piece.is_open for piece in code] == [*[True] * (len(code) - 1), False]

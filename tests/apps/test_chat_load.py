@@ -83,6 +83,57 @@ async def test_the_screen_stays_whole_whatever_is_said(text: str) -> None:
         assert "Quit" in drawn.splitlines()[-1]
 
 
+async def test_a_drawing_that_is_cut_off_anywhere_leaves_nothing_behind() -> None:
+    """As where another conversation is opened in the middle of it."""
+    first, second = ([Block(f"{name}{number}", "prose", f"{name} {number}") for number in range(9)] for name in "ab")
+    app = chat()
+    async with app.run_test(size=SIZE) as pilot:
+        conversation = app.query_one(Conversation)
+
+        async def cut_off(blocks: list[Block], steps: int) -> None:
+            drawing = asyncio.ensure_future(conversation.show(blocks))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            drawing.cancel()
+            await asyncio.wait([drawing])
+
+        for steps in range(20):
+            await cut_off(first, steps)
+            await cut_off(second, steps)
+            while not await conversation.show(first):
+                await pilot.pause()
+            assert [child.block for child in conversation.children if isinstance(child, Prose)] == first
+            await conversation.show([])
+            assert not conversation.children
+
+
+async def test_a_leaf_that_grew_before_it_was_there_shows_what_it_grew_to() -> None:
+    app = chat()
+    async with app.run_test(size=SIZE) as pilot:
+        prose = Prose(Block("leaf", "prose", "one"))
+        mounted = app.query_one(Conversation).mount(prose)
+        prose.draw(Block("leaf", "prose", "one more"))
+        await mounted
+        await shows(pilot, "one more")
+
+
+async def test_a_higher_screen_shows_more_of_what_was_said() -> None:
+    """And what is above it can be reached."""
+    agent = Agent()
+    app = ChatApp(agent, title="test")
+    turns = [user(f"question {number}") for number in range(400)]
+    app.session = app._watched(AgentSession(agent, messages=turns))  # pyright: ignore
+    async with app.run_test(size=(80, 8)) as pilot:
+        await shows(pilot, "question 399")
+        await pilot.resize_terminal(80, 100)
+        await shows(pilot, "question 399", "question 370")
+        conversation = app.query_one(Conversation)
+        await until(pilot, lambda: conversation.max_scroll_y > 100)
+        conversation.scroll_to(y=conversation.max_scroll_y - 20, animate=False)
+        await pilot.resize_terminal(80, 120)
+        await shows(pilot, "question 370")
+
+
 async def test_html_is_shown_and_not_dropped() -> None:
     app = chat([started(), *says("m1", "<b>bold</b> and\n\n<div>\nblock\n</div>"), finished()])
     async with app.run_test(size=SIZE) as pilot:

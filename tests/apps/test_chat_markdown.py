@@ -14,7 +14,8 @@ from handrail.apps.chat._app import ChatApp
 from handrail.apps.chat._conversation import Conversation
 from handrail.apps.chat._prose import Prose
 from handrail.apps.chat._rows import Row, pieces
-from handrail.testing import gate
+from handrail.apps.chat._sheet import Block
+from handrail.testing import ScriptedAgent, gate
 
 WIDE, NARROW = (80, 60), (24, 40)
 END = "The end."
@@ -78,6 +79,7 @@ SHAPES = {
         ["", "  x", "", "", "", "  y"],
     ),
     "code that is wide": ("```\n" + "x" * 80 + "\n```\n", ["", "  " + "x" * 72, "  " + "x" * 8]),
+    "blank lines in code": ("```\n\nx\n\n\n```\ny\n", ["", "", "  x", "", "", "", "", "y"]),
     "code in an item": ("- a:\n  ```\n  x\n  ```\n  b\n\n  c\n", ["• a:", "", "    x", "", "  b", "", "  c"]),
     "an item that is code": ("- ```\n  x\n  ```\n", ["•", "    x"]),
     "code in a quote": ("> a:\n> ```\n> x\n> ```\n> > ```\n> > y\n", ["▌ a:", "▌", "▌   x", "▌", "▌ ▌", "▌ ▌   y"]),
@@ -108,9 +110,17 @@ SHAPES = {
             "─" * 76,
         ],
     ),
+    "a table with more columns than there is room for lines": (
+        f"|{'a|' * 28}\n|{'-|' * 28}\n",
+        ["─" * 76, "| " + "a | " * 18 + "a", "| " + "a | " * 8 + "a |", "─" * 76],
+    ),
     "a table in an item": (
         "1. | a |\n   |---|\n   | 1 |\n2. b\n",
         [" 1. ┌───┐", "    │ a │", "    ├───┤", "    │ 1 │", "    └───┘", " 2. b"],
+    ),
+    "definitions of links": (
+        '[to][1] it\n\n[1]: http://a.b/c "C"\n[2]: <http://d.e>\n\n- [3]: /f\n',
+        ["to it", "", '[1]: http://a.b/c "C"', "[2]: http://d.e", "", "• [3]: /f"],
     ),
     "headings": ("# One\n## Two\nwords\n### Three\n", ["One", "", "Two", "", "words", "", "Three"]),
     "paragraphs": ("one\n\ntwo\nand\n\n\nthree\n", ["one", "", "two and", "", "three"]),
@@ -141,6 +151,17 @@ async def test_all_of_a_leaf_takes_one_widget() -> None:
     async with app.run_test(size=WIDE) as pilot:
         await answer(pilot)
         assert not list(app.query_one(Prose).walk_children(Widget))
+
+
+async def test_at_any_width_there_are_as_many_rows_as_there_is_height_and_none_is_wider() -> None:
+    tabs = "- > - `a\tb` and **`c\td`** `\te`\n- > - > ```\n\tx\n"
+    async with ChatApp(ScriptedAgent(), title="test").run_test(size=WIDE) as pilot:
+        prose = Prose(Block("leaf", "prose", "\n\n".join([*(text for text, _ in SHAPES.values()), tabs])))
+        await pilot.app.query_one(Conversation).mount(prose)
+        for width in (*range(1, 13), 30):
+            drawn = [(line, line.seen(prose, width)) for line in prose._lines]  # pyright: ignore
+            assert all(len(strips) == line.get_height(prose.styles, width) for line, strips in drawn)
+            assert max(strip.cell_length for _, strips in drawn for strip in strips) == width
 
 
 async def test_a_text_that_grows_stays_in_its_widget_and_selected() -> None:
@@ -258,6 +279,15 @@ async def test_a_link_in_a_table_is_followed() -> None:
         await shows(pilot, "Copied the link http://a.b/c")
 
 
+async def test_where_a_link_leads_is_copied_as_it_was_written() -> None:
+    """Unquoted, it would lead elsewhere."""
+    app = agent("[there](http://a.b/c%20d?e=%26f)\n")
+    async with app.run_test(size=WIDE) as pilot:
+        await answer(pilot)
+        await pilot.click(Prose, offset=(1, 0))
+        await until(pilot, lambda: app.clipboard == "http://a.b/c%20d?e=%26f")
+
+
 async def test_no_language_is_guessed() -> None:
     """Looking through all there are takes a second."""
     app = agent(
@@ -288,6 +318,35 @@ async def test_lists_follow_the_theme() -> None:
         dark = colours()
         await pilot.press("ctrl+t")
         await until(pilot, lambda: colours() != dark)
+
+
+@pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "ansi-dark", "ansi-light"])
+async def test_nothing_has_the_colour_of_what_it_stands_on(theme: str) -> None:
+    """Nor has code a ground of its own where the terminal says which colours there are."""
+    app = agent("# One\n\n- `code` **bold**\n\n> a\n\n|`b`|\n|-|\n|c|\n\n```python\ndef f(x): ?$ # comment\n```\n")
+    async with app.run_test(size=WIDE) as pilot:
+        app.theme = theme
+        await answer(pilot)
+        rows = app.query_one(Prose)
+        styles = [
+            segment.style for strip in rows.render_lines(rows.size.region) for segment in strip if segment.text.strip()
+        ]
+        colours = {(style.color, style.bgcolor) for style in styles if style and style.color}
+        assert len(colours) > 4
+        assert not [colour for colour, ground in colours if colour == ground and colour.name != "default"]
+        if theme.startswith("ansi"):
+            assert {ground.name for _, ground in colours if ground} == {"default"}
+
+
+async def test_a_leaf_that_is_gone_can_be_drawn() -> None:
+    """Textual may do so once more."""
+    app = agent("a\n\nb\n\nc\n")
+    async with app.run_test(size=WIDE) as pilot:
+        await answer(pilot)
+        prose = app.query_one(Prose)
+        assert prose.render_line(2).text.startswith("b")
+        await prose.remove()
+        assert not prose.render_line(2).text.strip()
 
 
 def test_what_is_nested_deeper_than_is_laid_out_stays_text() -> None:

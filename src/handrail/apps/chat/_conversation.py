@@ -114,6 +114,10 @@ class Conversation(VerticalScroll):
     def on_mount(self) -> None:
         self.anchor()
 
+    def on_resize(self) -> None:
+        """A higher screen has room for more blocks."""
+        self.call_later(self._move, self._before(len(self._blocks), self.most) if self.is_following else self._first)
+
     def release_anchor(self) -> None:
         """The person scrolled: the end is not followed until they are back there."""
         self.is_following = False
@@ -174,8 +178,8 @@ class Conversation(VerticalScroll):
     async def _move(self, first: int) -> None:
         """Let the window begin there; what is seen keeps its place, unless the end is followed."""
         async with self._drawing:
-            self._first, before = min(first, self._before(len(self._blocks), self.most)), self._first
-            is_drawn = self._first == before
+            self._first = min(first, self._before(len(self._blocks), self.most))
+            is_drawn = False
             while not is_drawn:
                 seen = None if self.is_following else self._topmost()
                 height = 0 if seen is None else seen.virtual_region.y - self.scroll_offset.y
@@ -237,9 +241,9 @@ class Conversation(VerticalScroll):
     async def _mount_row(self, row: Sequence[Drawn], before: Drawn | None) -> None:
         if not row:
             return
-        await self.mount_all(row, before=before)
-        for widget in row:
-            self._drawn[widget.block.key] = widget
+        mounted = self.mount_all(row, before=before)
+        self._drawn |= {widget.block.key: widget for widget in row}  # already: nobody need be there any more behind it
+        await mounted
 
 
 def _last_of(blocks: Sequence[Block], weight: int) -> Sequence[Block]:

@@ -113,13 +113,14 @@ class CodeLine(Line):
         return self._text.plain
 
     def _height(self, rules: Any, width: int) -> int:
-        return self._text.get_height(rules, max(width - 4, 1))
+        return self._text.get_height(rules, width - 2 * _inset(width))
 
     def _rows(self, width: int, style: Style, options: RenderOptions) -> Iterator[Sequence[Part]]:
-        pad = _strip(Content.styled("  ", ".code"), style, options)
+        inset = _inset(width)
+        pad = _strip(Content.styled(" " * inset, ".code"), style, options)
         ground = (style + options.get_style(".code")).rich_style
-        for at, row in self._wrapped(self._text, 0, max(width - 4, 1), style, options):
-            yield [(at, pad), (at, row.adjust_cell_length(max(width - 2, 1), ground))]
+        for at, row in self._wrapped(self._text, 0, width - 2 * inset, style, options):
+            yield [(at, pad), (at, row.adjust_cell_length(width - inset, ground))]
 
 
 class Columns:
@@ -143,7 +144,7 @@ class Columns:
         for done, column in enumerate(order):
             widths[column] = min(max(self.widest[column], 1), room // (len(order) - done))
             room -= widths[column]
-        return widths if all(widths) else ()
+        return widths if min(widths) > 0 else ()
 
 
 class Record(Line):
@@ -215,6 +216,11 @@ def table(places: Iterator[Place], rows: Sequence[Sequence[Content]]) -> Iterato
 
 
 _GRID = {text: Content.styled(text, ".grid") for text in ("│ ", "│")}
+
+
+def _inset(width: int) -> int:
+    """How far code is from the edges of its ground, where there is room for that."""
+    return min(2, (width - 1) // 2)
 
 
 def _offset(strip: Strip) -> int:

@@ -8,10 +8,11 @@ from functools import cache, lru_cache
 from itertools import accumulate, chain, count, repeat, zip_longest
 
 from markdown_it.token import Token
+from pygments.token import Error, Generic
 from textual.await_complete import AwaitComplete
 from textual.content import Content
 from textual.geometry import Size
-from textual.highlight import highlight
+from textual.highlight import HighlightTheme, highlight
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.widgets import Markdown
@@ -28,6 +29,13 @@ STYLES = {*MarkdownBlock.COMPONENT_CLASSES, "bullet", "bar", "grid", "head", "co
 """The component classes that what a `Prose` is in has to have."""
 
 _BLANK = Content("")
+_UNWRAPPED: tuple[int, list[int]] = (-1, [])
+
+
+class _Colours(HighlightTheme):
+    """Textual's, but that what a language does not know has no ground: on it, a theme of 16 colours hides it."""
+
+    STYLES = HighlightTheme.STYLES | {Error: "", Generic.Error: "$text-error"}
 
 
 class Prose(Markdown):
@@ -37,9 +45,9 @@ class Prose(Markdown):
     """
 
     def __init__(self, block: Block) -> None:
-        super().__init__(block.text, classes=block.look, open_links=False)
+        super().__init__("", classes=block.look, open_links=False)
         self.block = block
-        self._wrapped: tuple[int, list[int]] = (0, [])  # at a width
+        self._wrapped = _UNWRAPPED  # at a width, where each line begins
         self._lines: list[Line] = []
 
     @property
@@ -50,25 +58,23 @@ class Prose(Markdown):
     def is_scrollable(self) -> bool:
         return False
 
-    def draw(self, block: Block) -> None:
-        self.block = block
-        self.update(block.text)
-
     def update(self, markdown: str) -> AwaitComplete:
-        """Show this text; what looks the same as before is not rendered again.
+        """Draw the block, as Textual has it done once, when the widget is mounted."""
+        self.draw(self.block)
+        return AwaitComplete()
 
-        Textual calls this once for what a text begins with.
-        """
+    def draw(self, block: Block) -> None:
+        """Show this block; what looks the same as before is not rendered again."""
+        self.block = block
         before, self._lines = self._lines, []
-        for piece in pieces(markdown):
+        for piece in pieces(block.text):
             self._lines.extend(self._laid_out(piece))
-        if markdown.endswith("\n\n"):
+        if block.text.endswith("\n\n"):
             self._lines.extend(self._laid_out(Row("")))
         pairs = zip_longest(self._lines, before[: len(self._lines)])
         self._lines = [old if old and old.is_same(new) else new for new, old in pairs]
-        self._wrapped = (0, [])
+        self._wrapped = _UNWRAPPED
         self.refresh(layout=True)
-        return AwaitComplete()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self._starts(width)[-1]
@@ -83,14 +89,16 @@ class Prose(Markdown):
 
     def on_unmount(self) -> None:
         """Let go of what was drawn: a widget that is gone waits for the collector of garbage with all it has."""
-        self._lines = []
+        self._lines, self._wrapped = [], _UNWRAPPED
         self.refresh()
 
     def get_selection(self, selection: Selection) -> tuple[str, str]:
         return selection.extract("\n".join(line.text for line in self._lines)), "\n"
 
     def action_link(self, href: str) -> None:
-        self.post_message(self.LinkClicked(self, href))
+        followed = self.LinkClicked(self, href)
+        followed.href = href  # as it was written: Textual's is unquoted, which leads elsewhere
+        self.post_message(followed)
 
     def _starts(self, width: int) -> list[int]:
         """Where each line begins on the screen, and where the last one ends."""
@@ -111,14 +119,16 @@ class Prose(Markdown):
                 cells = [_styled(cell, "head") for cell in head]
                 yield from table(places, [cells, *([_styled(cell) for cell in record] for record in body)])
             case Code():
-                code = highlight(piece.text.expandtabs(4), language=piece.language or "text").stylize_before(".code")
+                language = piece.language or "text"
+                code = highlight(piece.text.expandtabs(4), language=language, theme=_Colours).stylize_before(".code")
                 before, behind = ([] if piece.goes_on else [_BLANK]), ([] if piece.is_open else [_BLANK])
-                for text in [*before, *(code.split(allow_blank=True) if code else ()), *behind]:
+                for text in [*before, *(code.split(allow_blank=True) if piece.text else ()), *behind]:
                     yield CodeLine(next(places), text)
 
 
 def _styled(words: Token | str, style: str = "") -> Content:
-    content = Content(words) if isinstance(words, str) else _words().read(words)
+    read = Content(words) if isinstance(words, str) else _words().read(words)
+    content = Content(read.plain.replace("\t", " "), [*read.spans])  # a tab is as wide as where it stands wants it
     return content.stylize(f".{style}") if style else content
 
 

@@ -8,6 +8,7 @@ A widget takes 2 to 3 ms, and Textual mounts one for a paragraph and four for an
 | a rule, an item or a quote without anything | a row                                                         |
 | a table                                     | a grid: the cells of its rows                                 |
 | code                                        | code                                                          |
+| a definition of a link                      | a row: its name, where it leads                               |
 | a list, a quote                             | what is in it, with a marker or a bar in front                |
 
 Pure. The marker of an item stands in front of its first line, and as much room in front of the lines below: a row is
@@ -80,17 +81,19 @@ def pieces(text: str) -> list[Piece]:
     """What a text is drawn by. HTML is shown as it was written, not dropped; what is too deep stays text."""
     found: list[Piece] = []
     reopened: Sequence[int] = ()
+    before = ""
     for block in _blocks(_parsed(text)):
         if block[0].type == "paragraph_open" and block[1].content.startswith(REOPENED):
             reopened = [int(number) for number in block[1].content.removeprefix(REOPENED).split()]
             continue
         inside = _pieces(block, 0, reopened)
-        found += [Row(""), *inside] if found and inside else inside
-        reopened = ()
+        is_apart = found and inside and {before, block[0].type} != {"definition"}
+        found += [Row(""), *inside] if is_apart else inside
+        reopened, before = (), block[0].type
     return found
 
 
-_parser = cache(partial(MarkdownIt, "gfm-like", {"html": False, "maxNesting": DEEPEST}))
+_parser = cache(partial(MarkdownIt, "gfm-like", {"html": False, "maxNesting": DEEPEST, "inline_definitions": True}))
 
 
 def _parsed(text: str) -> Sequence[Token]:
@@ -132,6 +135,8 @@ def _pieces(block: Sequence[Token], bullets: int, reopened: Sequence[int]) -> Se
             return list(_behind(_BAR, _BAR, _inside(block, bullets, ()) or [Row("")]))
         case "fence" | "code_block":
             return [_code(opening)]
+        case "definition":
+            return [Row(_definition(opening))]
         case _:
             return [Row(" ".join(filter(None, (token.content for token in block))))]
 
@@ -150,7 +155,14 @@ def _code(token: Token) -> Code:
     lines = token.content.count("\n")
     is_open = token.type == "fence" and token.map is not None and token.map[1] - token.map[0] < lines + 2
     language, *_ = [*token.info.replace(REOPENED, "").split(), ""]
-    return Code(token.content.removesuffix("\n"), language, REOPENED in token.info, is_open)
+    return Code(token.content, language, REOPENED in token.info, is_open)
+
+
+def _definition(token: Token) -> Token:
+    """Where a link leads that is named in another place, which may be on another leaf."""
+    title = f' "{token.meta["title"]}"' if token.meta["title"] else ""
+    [words] = _parser().parseInline(f"[{token.meta['label']}]: {token.meta['url']}{title}")
+    return words
 
 
 def _inside(block: Sequence[Token], bullets: int, reopened: Sequence[int]) -> list[Piece]:
