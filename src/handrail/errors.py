@@ -29,7 +29,7 @@ raised at once and before anything changed, or a cause that a result carries alo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 __all__ = [
     "AbortRun",
@@ -56,6 +56,9 @@ __all__ = [
 ]
 
 
+E = TypeVar("E", bound=BaseException)
+
+
 def leaves_of(error: BaseException) -> Iterator[BaseException]:
     """The exceptions that a group is made of, however deep; any other exception is made of itself."""
     if not isinstance(error, BaseExceptionGroup):
@@ -63,6 +66,11 @@ def leaves_of(error: BaseException) -> Iterator[BaseException]:
         return
     for part in cast("BaseExceptionGroup[BaseException]", error).exceptions:
         yield from leaves_of(part)
+
+
+def first_of(error: BaseException, kind: type[E]) -> E | None:
+    """The exception, or the first of this kind that a group is made of."""
+    return next((leaf for leaf in leaves_of(error) if isinstance(leaf, kind)), None)
 
 
 def words_of(error: BaseException) -> str:

@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from handrail import FinishDelta, Loop, RetryPolicy, TextDelta, Tool
+from handrail import AbortRun, BackendError, FinishDelta, Loop, RetryPolicy, TextDelta, Tool
 from handrail.events import AskAnswered, ToolAbandoned, ToolResult
-from handrail.loop import LoopRun
+from handrail.loop import LoopRun, _stream
 from handrail.testing import Collected, ScriptedBackend, call, collect, gate, text
 
 from .kit import answers, checked, play
@@ -238,3 +239,96 @@ async def test_a_group_with_the_end_of_the_program_in_it() -> None:
 
 async def end_the_program() -> None:
     raise group(ValueError("x"), SystemExit(3))
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+async def test_abort_run_and_backend_error_are_found_in_a_group(wrapped: bool) -> None:
+    """L-86, L-40: they mean in a group what they mean alone: the end of the run, and the class of the failure."""
+
+    def raised(error: Exception) -> Any:
+        async def end() -> None:
+            raise group(ValueError("beside"), group(error)) if wrapped else error
+
+        return end
+
+    got = await play(asking(raised(AbortRun("the disk is gone"))))
+    assert (got.outcome.outcome, got.outcome.error) == ("failed", "the disk is gone")
+    denied = Ending(raised(BackendError("denied", "http", status=401)))
+    got = await play(Loop(backends=[denied, ScriptedBackend([text("never")])], retry=PATIENT))
+    (attempt,) = got.outcome.attempts
+    assert (attempt.error_class, attempt.status, attempt.disposition) == ("http", 401, "abort")
+
+
+class Scoped(Ending):
+    """A backend with tasks of its own round its stream; `refusal` is raised by one of them, if there is one."""
+
+    refusal: Exception | None = None
+
+    @asynccontextmanager
+    async def stream(self, request: Any) -> AsyncIterator[AsyncIterator[Any]]:
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.watch)
+                yield self.deltas()
+                tasks.cancel_scope.cancel()
+        finally:
+            self.closed += 1
+
+    async def watch(self) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        await anyio.sleep_forever()
+
+
+async def test_a_backend_may_have_tasks_of_its_own_round_its_stream(caplog: pytest.LogCaptureFixture) -> None:
+    """L-37: its scopes are left in their order, by its end, by a failure of its own, by a cancel, by a silence."""
+    whole = Scoped(anyio.lowlevel.checkpoint)
+    assert (await play(Loop(backends=[whole]))).outcome.final == "half"
+
+    refused = Scoped(anyio.sleep_forever)
+    refused.refusal = BackendError("denied", "http", status=401)
+    got = await play(Loop(backends=[refused], retry=PATIENT))
+    assert [a.status for a in got.outcome.attempts] == [401]
+
+    silent = Scoped(anyio.sleep_forever)
+    got = await play(Loop(backends=[silent, ScriptedBackend([text("ok")])], retry=ONCE, idle_timeout=0.1))
+    assert (got.outcome.final, got.outcome.attempts[0].error_class) == ("ok", "timeout")
+
+    endless = Scoped(anyio.sleep_forever)
+    async with Loop(backends=[endless]) as loop:
+        run = loop.run("hi")
+        async for event in run.events:
+            if event.kind == "token":
+                run.cancel()
+        with anyio.fail_after(20):
+            await run.drained
+    assert run.status == "cancelled"
+    assert [backend.closed for backend in (whole, refused, silent, endless)] == [1, 1, 1, 1]
+    assert [record.message for record in caplog.records if "cancel scope" in str(record.exc_info)] == []
+
+
+class Lingering(Ending):
+    """A backend whose stream fails, and whose closing does not come to an end."""
+
+    @asynccontextmanager
+    async def stream(self, request: Any) -> AsyncIterator[AsyncIterator[Any]]:
+        try:
+            yield self.deltas()
+        finally:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.closed += 1
+
+
+async def test_closing_behind_a_failure_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """L-37: it is cut short after a grace, and the failure is what it was."""
+    monkeypatch.setattr(_stream, "CLOSE_GRACE", 0.1)
+
+    async def deny() -> None:
+        raise BackendError("denied", "http", status=401)
+
+    lingering = Lingering(deny)
+    got = await play(Loop(backends=[lingering], retry=PATIENT))
+    assert [a.status for a in got.outcome.attempts] == [401]
+    assert lingering.closed == 1

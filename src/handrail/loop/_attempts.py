@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from handrail.errors import BackendError, words_of
+from handrail.errors import BackendError, first_of, words_of
 from handrail.events import Disposition, FailReason
 from handrail.loop._backend import Usage, merged
 from handrail.loop._sound import check_sound
@@ -152,6 +152,7 @@ ERROR_KINDS = ("http", *_KINDS, "other")
 
 def classify(error: BaseException, policy: RetryPolicy) -> Failure:
     """What an attempt failed with, read by the table of section 5 of the rules for the loop."""
+    error = first_of(error, BackendError) or error
     if not isinstance(error, BackendError):
         return Failure(error=cut_text(error), error_class="other", asks_for="retry-same")
     try:

@@ -91,7 +91,7 @@ class LoopDriver(RunDriver[RunEvent]):
     def __init__(self, *, run_id: str | None, clock: Clock, new_id: Callable[[], str]) -> None:
         self.new_id = new_id
         self.news = Waiters()
-        super().__init__(run_id=run_id or self.new_id(), on_cancel=self._call_off)
+        super().__init__(run_id=self.new_id() if run_id is None else run_id, on_cancel=self._call_off)
         self.emit = self._core.emit  # the same, without a call in between: it is asked for every token
         self.clock = clock
         self.now: Callable[[], datetime] = clock.now

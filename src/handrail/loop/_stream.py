@@ -10,9 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
-
-import anyio
 
 from handrail.errors import BackendError
 from handrail.loop._backend import (
@@ -89,8 +88,7 @@ class Stream:
             if not self._driver.is_at_home:  # the event loop was closed: nothing here can run any more
                 raise
             # Not `async with`: the closing must not be cut short by the cancellation that led to it.
-            with anyio.move_on_after(CLOSE_GRACE, shield=True):
-                await self._close_behind(stream, error)
+            await self._driver.children.clean_up(CLOSE_GRACE, partial(self._close_behind, stream, error))
             raise
         try:
             await stream.__aexit__(None, None, None)

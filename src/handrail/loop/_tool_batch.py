@@ -25,7 +25,7 @@ from ag_ui.core import Interrupt, ResumeEntry, TextPart, ToolCall, ToolMessage
 
 from handrail.agui._approvals import Ask, Given, entry_from_person, entry_of, refusal
 from handrail.agui._text import whole
-from handrail.errors import AbortRun
+from handrail.errors import AbortRun, first_of
 from handrail.events import AbandonReason, CancelStage, ToolContent
 from handrail.loop._conversation import Conversation
 from handrail.loop._drafts import AskAnswered, AskPending, ToolAbandoned, ToolResult, ToolStarted
@@ -268,7 +268,8 @@ class ToolBatch:
             return None
         _logger.debug("tool %s raised", run.call.function.name, exc_info=error)
         self._result(run.call, _with_preface(run.preface, error_text(error)), True, duration)
-        return End.failed(error_message(error) or error_text(error)) if isinstance(error, AbortRun) else None
+        abort = first_of(error, AbortRun)
+        return abort and End.failed(error_message(abort) or error_text(abort))
 
     def _result(self, call: ToolCall, content: ToolContent, is_error: bool, duration: float | None = None) -> None:
         message_id, content = self._driver.new_id(), _whole_content(content)

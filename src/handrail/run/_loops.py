@@ -35,7 +35,7 @@ import anyio
 import anyio.lowlevel
 
 from handrail.run._closing import kept_on
-from handrail.run._trio import TrioHome, TrioWaker, in_trio_run, in_trio_task, trio_cancelled
+from handrail.run._trio import GroupChildren, TrioHome, TrioWaker, in_trio_run, in_trio_task, trio_cancelled
 
 __all__ = [
     "AsyncWaker",
@@ -202,6 +202,7 @@ def is_cancelled_from_outside() -> bool:
 
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 Hear: TypeAlias = Callable[[BaseException], object]
+CleanUp: TypeAlias = Callable[[], Awaitable[object]]
 
 
 class Children(Protocol):
@@ -220,6 +221,13 @@ class Children(Protocol):
         """Start a child, which takes its first step later; gives what cancels it, to be called on this loop.
 
         A child that is cancelled before its first step does not take it; `unstarted` is told instead.
+        """
+        ...
+
+    async def clean_up(self, seconds: float, work: CleanUp) -> None:
+        """For a child: await `work`, not cut short by the cancellation that led to it, but no longer than `seconds`.
+
+        `work` may leave any scope that the child has entered.
         """
         ...
 
@@ -285,6 +293,17 @@ class _AsyncioChildren:
         self._kept[task] = coro
         return functools.partial(self._cancel, key)
 
+    async def clean_up(self, seconds: float, work: CleanUp) -> None:
+        # A scope of anyio round `work` would stand inside those that it is to leave. None is needed: a cancellation is
+        # delivered once, and has been.
+        timer = asyncio.timeout(seconds)
+        try:
+            async with timer:
+                await work()
+        except TimeoutError:
+            if not timer.expired():
+                raise
+
     async def _live(self, work: Work, key: object, unstarted: Hear | None) -> None:
         try:
             try:
@@ -302,35 +321,9 @@ class _AsyncioChildren:
                 self._waker.wake()
 
 
-class _GroupChildren:
-    __slots__ = ("_group",)
-
-    def __init__(self) -> None:
-        self._group = anyio.create_task_group()
-
-    async def __aenter__(self) -> Self:
-        await self._group.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        return await self._group.__aexit__(kind, error, traceback)
-
-    def start(self, work: Work, name: str, unstarted: Hear | None = None) -> Callable[[], object]:
-        scope = anyio.CancelScope()
-
-        async def live() -> None:
-            with scope:
-                await work()
-
-        self._group.start_soon(live, name=name)
-        return scope.cancel
-
-
 def children() -> Children:
     """For the calling task."""
-    return _GroupChildren() if in_trio_run() else _AsyncioChildren()
+    return GroupChildren() if in_trio_run() else _AsyncioChildren()
 
 
 def say_library(context: Context, library: str | None) -> None:

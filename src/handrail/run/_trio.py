@@ -7,12 +7,14 @@ or is just being imported by another thread, it counts as not imported.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Self
 
 import anyio
 
-__all__ = ["TrioHome", "TrioWaker", "in_trio_run", "in_trio_task", "trio_cancelled"]
+__all__ = ["GroupChildren", "TrioHome", "TrioWaker", "in_trio_run", "in_trio_task", "trio_cancelled"]
 
 
 class TrioWaker:
@@ -69,6 +71,49 @@ class TrioHome:
 
     def call(self, fn: Callable[[], object]) -> None:
         _call(self._token, fn)
+
+
+_inner: ContextVar[anyio.CancelScope] = ContextVar("handrail_child_scope")
+"""The scope just round the work of a child: it shields clean-up, which may leave any that was entered later."""
+
+
+class GroupChildren:
+    """Tasks of the task that made them, in a task group."""
+
+    __slots__ = ("_group",)
+
+    def __init__(self) -> None:
+        self._group = anyio.create_task_group()
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return await self._group.__aexit__(kind, error, traceback)
+
+    def start(self, work: Callable[[], Awaitable[None]], name: str, unstarted: object = None) -> Callable[[], object]:
+        scope = anyio.CancelScope()
+
+        async def live() -> None:
+            with scope, anyio.CancelScope() as inner:
+                _inner.set(inner)
+                await work()
+
+        self._group.start_soon(live, name=name)
+        return scope.cancel
+
+    async def clean_up(self, seconds: float, work: Callable[[], Awaitable[object]]) -> None:
+        scope = _inner.get()
+        scope.shield = True
+        scope.deadline = anyio.current_time() + seconds
+        try:
+            await work()
+        except BaseException:
+            if not scope.cancel_called:
+                raise
 
 
 def _call(token: Any, fn: Callable[[], object]) -> None:
