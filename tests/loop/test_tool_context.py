@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -36,6 +37,24 @@ async def test_what_a_context_knows_and_says() -> None:
     assert (progress.id, progress.progress, progress.total, progress.message) == ("c", 1, 2, "half")
     (log,) = got.of(events.Log)
     assert (log.level, log.data) == ("warning", {"a": 1})
+
+
+async def test_what_it_says_can_be_written_down() -> None:
+    """L-11, L-97: half a character, as the names of files may have one, is told as U+FFFD; a number is finite."""
+    refused: list[float] = []
+
+    def f(context: ToolContext) -> None:
+        context.log("caf\udce9.txt")
+        context.progress(1, message="caf\udce9.txt")
+        for number in (10**400, -(10**400), float("inf"), float("nan")):
+            with pytest.raises(ValueError, match="finite"):
+                context.progress(number)
+            refused.append(number)
+
+    got = await play(Loop(backends=[ScriptedBackend([call("f"), text("done")])], tools=[f]))
+    assert len(refused) == 4
+    for event in got.of((events.Log, events.ToolProgress)):
+        assert "caf\ufffd.txt" in json.dumps(event.to_dict(), ensure_ascii=False)
 
 
 async def test_threads_that_poll_see_a_cancel() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ag_ui.core import ToolCall
 
+from handrail.agui._text import whole
 from handrail.events import RunEvent, ToolContent
 from handrail.loop._drafts import Log, ToolProgress
 from handrail.loop._driver import LoopDriver
@@ -90,12 +91,14 @@ class ToolRun:
         return self._is_closed or self._driver.run.is_cancelled
 
     def _progress(self, value: float, total: float | None, message: str | None) -> bool:
+        said = None if message is None else whole(message)
         return self._publish(
-            ToolProgress(ts=self._driver.now(), id=self.call.id, progress=value, total=total, message=message)
+            ToolProgress(ts=self._driver.now(), id=self.call.id, progress=value, total=total, message=said)
         )
 
     def _log(self, data: str | dict[str, Any], level: LogLevel) -> bool:
-        return self._publish(Log(ts=self._driver.now(), level=level, data=data, logger=self.call.function.name))
+        said = whole(data) if isinstance(data, str) else data
+        return self._publish(Log(ts=self._driver.now(), level=level, data=said, logger=self.call.function.name))
 
     def _publish(self, event: RunEvent) -> bool:
         with self._lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite
+from sys import float_info
 from typing import Any, get_args
 
 from handrail.events import LogLevel
@@ -73,5 +73,5 @@ class ToolContext:
 def _require_number(value: object, name: str) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} is an int or a float, not {type(value).__name__}")
-    if not isfinite(value):
-        raise ValueError(f"{name} is {value}: report a finite number")
+    if not -float_info.max <= value <= float_info.max:
+        raise ValueError(f"{name} is not finite, or larger than any float: report a smaller number")
