@@ -84,7 +84,15 @@ def words_of(error: BaseException) -> str:
 
 
 class HandrailError(Exception):
-    """The root of every exception this package raises of its own."""
+    """The root of every exception this package raises of its own. Each can be pickled, as a pool of processes does."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args), self.__dict__
+
+
+def _again(cls: type[HandrailError], args: tuple[Any, ...]) -> HandrailError:
+    """An exception without its `__init__`, which asks for more than `args`; what that had set comes behind it."""
+    return cls.__new__(cls, *args)
 
 
 class UsageError(HandrailError, RuntimeError):
