@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.apps.http_servers import served
 from typer.testing import CliRunner
 
 from handrail.apps.cli import app
 
 MODULE = """
-from handrail import Loop, LoopAgent
+from handrail import Loop, LoopAgent, tool
 from handrail.server import agui_app
 from handrail.testing import ScriptedBackend, text
 
@@ -36,6 +39,10 @@ def makes_nothing(given, principal):
 
 def takes_nothing():
     return loop
+
+@tool
+def a_tool(one: str, other: str) -> str:
+    return one + other
 """
 
 
@@ -81,7 +88,7 @@ def test_a_function_that_makes_no_loop_fails_the_run(name: str, why: str) -> Non
     assert f"✗ failed (run-failed): {why}" in output
 
 
-@pytest.mark.parametrize("name", ["served", "takes_nothing", "saying", "__name__"])
+@pytest.mark.parametrize("name", ["served", "takes_nothing", "saying", "a_tool", "__name__"])
 def test_what_is_no_loop_is_refused_in_the_words_of_serve(name: str) -> None:
     code, output = said(f"talked_to_here:{name}")
     assert code == 2
@@ -90,3 +97,29 @@ def test_what_is_no_loop_is_refused_in_the_words_of_serve(name: str) -> None:
         refused = CliRunner().invoke(app, ["serve", f"talked_to_here:{name}"])
         assert refused.exit_code == 2
         assert refused.output.partition(", or ")[0] == output.partition(", or ")[0]
+
+
+class NoAgent(BaseHTTPRequestHandler):
+    """Answers with the status that is its path."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(int(self.path.removeprefix("/")))
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<title>Welcome</title>")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"), [(200, "Check the path of the URL: this is a web page."), (401, "give --header")]
+)
+def test_what_to_do_about_an_answer_of_no_agent_is_said_in_front_of_the_verdict(status: int, advice: str) -> None:
+    with served(NoAgent) as url:
+        code, output = said(f"{url}/{status}")
+    assert code == 1
+    told, verdict = output.splitlines()
+    assert advice in told
+    assert verdict.startswith(f"✗ failed (CLIENT_ERROR): HTTP {status}: ")

@@ -198,6 +198,8 @@ MISTAKES = [
     (["run", "hi", "--model", "gpt"], "There is no model 'gpt'; --model takes openai:NAME."),
     (["run", "hi", "--model", "acme:gpt"], "There is no model 'acme:gpt'; --model takes openai:NAME."),
     (["run", "hi", "--model", "openai:m", "--base-url", "localhost:1"], "'localhost:1' is no web address"),
+    (["run", "hi", "--model", "openai:m", "--base-url", "http://"], "'http://' is no web address"),
+    (["run", "hi", "--model", "openai:m", "--base-url", "http://a:port/v1"], "'http://a:port/v1' is no web address"),
     (["run", "hi", "--model", "openai:m", "--tools", "nowhere"], "There is no module 'nowhere'"),
     (["run", "hi", "--model", "openai:m", "--tools", "broken"], "does not import: ZeroDivisionError: division by zero"),
     (["run", "hi", "--model", "openai:m", "--tools", "twice"], "These tools cannot be used: "),

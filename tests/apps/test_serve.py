@@ -164,6 +164,7 @@ def test_whoever_serves_to_the_world_is_told_so(folder: Path) -> None:
         (["not_here"], "There is no module"),
         (["json"], "has no `loop`"),
         (["served_here", "--host", "192.0.2.1"], "Cannot listen at 192.0.2.1"),
+        (["served_here", "--host", " "], "--host is empty"),
     ],
 )
 def test_what_people_get_wrong(folder: Path, arguments: list[str], words: str) -> None:
@@ -179,4 +180,4 @@ def test_a_port_that_is_taken(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = CliRunner().invoke(app, ["serve", "served_here", "--port", str(taken.getsockname()[1])])
     assert done.exit_code == 2
-    assert "--port" in done.output
+    assert done.output.endswith(": Address already in use. Choose others with --host, --port.\n")

@@ -87,7 +87,7 @@ def advice_on(error: WireError) -> str:
         case HttpError(status=200, content_type=str(kind)) if "html" in kind:
             return "Check the path of the URL: this is a web page. An agent answers with text/event-stream."
         case HttpError(status=200):
-            return "Answer with Content-Type: text/event-stream."
+            return "Check the path of the URL: an agent answers with Content-Type: text/event-stream."
         case HttpError(status=status) if 300 <= status < 400:
             return (
                 "Check the path of the URL, its last slash too: the agent is elsewhere, and a client does not follow."

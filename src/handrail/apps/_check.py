@@ -16,7 +16,7 @@ from rich.console import Console
 from handrail.apps._check_report import Line, document, of_file, of_probe, of_probes, show
 from handrail.apps._findings import Heard, Result, Wanted
 from handrail.apps._judge import judge_stream
-from handrail.apps._remote import is_url, shown_url, url_meant
+from handrail.apps._remote import is_url, loop_meant, shown_url, url_meant
 from handrail.errors import UsageError
 
 __all__ = ["check"]
@@ -118,4 +118,5 @@ def _content_of(file: str) -> bytes:
         with open(file, "rb") as opened:
             return opened.read()
     except OSError as error:
-        raise UsageError(f"{file!r} cannot be read: {error.strerror}.{url_meant(file)}") from error
+        meant = url_meant(file) or loop_meant(file)
+        raise UsageError(f"{file!r} cannot be read: {error.strerror}.{meant}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeAlias, cast
 
 from handrail.errors import UsageError
@@ -22,9 +23,11 @@ def load(name: str) -> Any:
     Modules are looked for in the current folder first, as `python -m` does. Raises `UsageError` in one or two lines
     for a module that is not there or does not import (its own exception is the cause), and for a missing attribute.
     """
-    module_name, _, attribute = name.partition(":")
+    module_name, colon, attribute = name.partition(":")
     if not module_name:
         raise UsageError(f"{name!r} names no module; it looks like MODULE or MODULE:NAME.")
+    if (colon and not attribute) or attribute.startswith("/"):
+        raise UsageError(f"{name!r} names nothing in a module; it looks like MODULE or MODULE:NAME.")
     if module_name.endswith(".py") or "/" in module_name:
         raise UsageError(f"{module_name!r} is a file; give the name of the module, {_as_module(module_name)!r}.")
     if "" not in sys.path:
@@ -35,6 +38,7 @@ def load(name: str) -> Any:
         if isinstance(failure, ModuleNotFoundError) and f"{module_name}.".startswith(f"{failure.name}."):
             raise UsageError(
                 f"There is no module {failure.name!r}, neither in the current folder nor among what is installed."
+                f"{_colon_meant(module_name)}"
             ) from failure
         first_line = (str(failure).splitlines() or [""])[0]
         raise UsageError(
@@ -42,7 +46,7 @@ def load(name: str) -> Any:
             f"Mend it, or see the traceback with --debug."
         ) from failure
     if attribute and not hasattr(module, attribute):
-        raise UsageError(f"The module {module_name!r} has no {attribute!r}.")
+        raise UsageError(f"The module {module_name!r} has no {attribute!r}.{_like(attribute, module)}")
     return getattr(module, attribute) if attribute else module
 
 
@@ -75,7 +79,7 @@ def _makes_loops(found: object) -> bool:
         require_callable(found, "it", "a function", takes=2)
     except TypeError:
         return False
-    return found is not None
+    return found is not None and not isinstance(found, Tool)
 
 
 def load_tools(name: str) -> Sequence[AnyTool]:
@@ -93,6 +97,18 @@ def load_tools(name: str) -> Sequence[AnyTool]:
             f"There are no tools in {name!r}. Decorate functions with @handrail.tool, or list them in `tools`."
         )
     return listed
+
+
+def _like(attribute: str, module: object) -> str:
+    """What to say of a name that a module does not have: the one it has instead, "" where none is like it."""
+    found = get_close_matches(attribute, [name for name in dir(module) if not name.startswith("_")], n=1)
+    return f" It has {found[0]!r}." if found else ""
+
+
+def _colon_meant(module_name: str) -> str:
+    """What to say of a module that is not there, where its last part is something in the module before it."""
+    within, _, attribute = module_name.rpartition(".")
+    return f" It has a colon: {within}:{attribute}." if hasattr(sys.modules.get(within), attribute) else ""
 
 
 def _as_module(path: str) -> str:

@@ -25,10 +25,12 @@ from ag_ui.core import (
 )
 
 from handrail.agui._warnings import WarningRecord
+from handrail.apps._advice import advice_on
 from handrail.apps._visible import clipped, one_line, spelled, visible
 from handrail.apps.chat._leaves import UNFINISHED
 from handrail.apps.chat._status import Meter, still_running, verdict
 from handrail.client import Agent, AgentSession
+from handrail.errors import HttpError
 from handrail.transcript import Failed, Finished, RunState
 
 __all__ = ["once", "say"]
@@ -156,6 +158,8 @@ class _Text:
     def ended(self, state: RunState, session: AgentSession, line: str) -> None:
         for interrupt in session.pending_interrupts:
             self._line(f"? {_short(interrupt.message or interrupt.reason)}")
+        if isinstance(state, Failed) and isinstance(state.cause, HttpError):
+            self._line(advice_on(state.cause))
         self._line(line)
 
     def _flow(self, text: str) -> None:

@@ -15,8 +15,10 @@ from handrail.errors import UsageError
 if TYPE_CHECKING:
     from handrail.client import HttpAgent
 
-__all__ = ["concealed", "headers_of", "is_url", "remote_agent", "secrets_of", "shown_url", "url_meant"]
+__all__ = ["concealed", "headers_of", "is_url", "loop_meant", "remote_agent", "secrets_of", "shown_url", "url_meant"]
 
+_ADDRESS = re.compile(r"[^/:]+:\d+(/|$)|[\w-]+(\.[\w-]+)+/(?!.*\.py\b)")
+_IN_A_MODULE = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _OF_THE_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
@@ -31,9 +33,13 @@ def is_url(target: str) -> bool:
 
 def url_meant(target: str) -> str:
     """What to say of an address that was typed without its scheme, "" of anything else."""
-    host, _, rest = target.partition(":")
-    is_address = bool(host) and "/" not in host and rest.partition("/")[0].isdigit()
-    return f"\nAn agent is named by its URL, as in http://{target}." if is_address else ""
+    return f"\nAn agent is named by its URL, as in http://{target}." if _ADDRESS.match(target) else ""
+
+
+def loop_meant(target: str) -> str:
+    """What to say of a loop in a module where only an agent at a URL will do, "" of anything else."""
+    words = f"\nA loop has a URL while it is served: handrail serve {target}"
+    return words if _IN_A_MODULE.fullmatch(target) else ""
 
 
 def headers_of(given: Iterable[str]) -> dict[str, str]:

@@ -12,9 +12,9 @@ from ag_ui.core import Message, RunAgentInput, UserMessage
 
 from handrail.apps._network import Network
 from handrail.apps._once import once, say
-from handrail.apps._remote import headers_of, is_url, remote_agent, shown_url, url_meant
+from handrail.apps._remote import headers_of, is_url, loop_meant, remote_agent, shown_url, url_meant
 from handrail.apps._tape import RecordingTransport, ReplayTransport, Take, new_tape, read_tape
-from handrail.apps.chat._command import chat
+from handrail.apps.chat._command import chat, require_terminal
 from handrail.client import AgentSession, HttpAgent, RunParams
 from handrail.errors import UsageError
 from handrail.transcript import RunState
@@ -25,9 +25,12 @@ __all__ = ["play", "record", "replay"]
 def record(url: str, file: str, *, headers: Sequence[str] = (), text: str | None, as_json: bool) -> int:
     """Chat with the agent at `url`, or say `text` to it, and keep every byte of it in `file`. Returns the exit code."""
     if not is_url(url):
-        raise UsageError(f"{url!r} is no URL; what is recorded is what an agent says over HTTP.{url_meant(url)}")
+        meant = url_meant(url) or loop_meant(url)
+        raise UsageError(f"{url!r} is no URL; what is recorded is what an agent says over HTTP.{meant}")
     if text is None and as_json:
         raise UsageError("--json goes with --once.")
+    if text is None:
+        require_terminal()
     shared = headers_of(headers)
     remote_agent(url)  # before there is a file
     network = Network()
@@ -45,7 +48,7 @@ def replay(file: str, *, speed: float, as_text: bool, as_json: bool) -> int:
         raise UsageError(f"--speed is {speed}: it is a number from 0, and 0 is at once.")
     takes = read_tape(file)
     client = httpx.AsyncClient(transport=ReplayTransport(takes, speed), timeout=None)
-    agent = HttpAgent("http://recording.invalid", client=client, idle_timeout=None)
+    agent = HttpAgent("http://the-recorded-agent.invalid", client=client, idle_timeout=None)
     first = takes[0].request
     session = partial(
         AgentSession, thread_id=first.thread_id, messages=_before(first), state=first.state, max_tool_rounds=0

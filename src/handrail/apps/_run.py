@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from urllib.parse import urlsplit
 
 from handrail.apps._load import load_tools
 from handrail.apps._remote import headers_of
@@ -39,9 +40,17 @@ def _backend(model: str, base_url: str | None, headers: Mapping[str, str]) -> Ba
     if not name or provider not in _PROVIDERS:
         known = ", ".join(f"{prefix}:NAME" for prefix in _PROVIDERS)
         raise UsageError(f"There is no model {model!r}; --model takes {known}.")
-    if base_url and not base_url.startswith(("http://", "https://")):
+    if base_url and not _is_web_address(base_url):
         raise UsageError(f"--base-url {base_url!r} is no web address; it looks like http://localhost:11434/v1.")
     return _PROVIDERS[provider](name, base_url, headers)
+
+
+def _is_web_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # a port that is none, or half an IPv6 address
+        return False
 
 
 def _openai(name: str, base_url: str | None, headers: Mapping[str, str]) -> Backend:

@@ -93,11 +93,13 @@ def _tell_of_a_failure(given: RunAgentInput, outcome: Outcome) -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
+    if not host.strip():
+        raise UsageError("--host is empty; 127.0.0.1 is this machine only, 0.0.0.0 every address it has.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        why = error.strerror or error
+        why = str(error.strerror or error).partition(" (while attempting")[0]  # the address once more
         raise UsageError(f"Cannot listen at {host}, port {port}: {why}. Choose others with --host, --port.") from error
 
 

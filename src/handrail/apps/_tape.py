@@ -193,7 +193,8 @@ def read_recording(data: bytes, name: str) -> Sequence[Take]:
     try:
         takes = takes_of(data)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:  # a file may hold anything
-        raise UsageError(f"{name!r} is no recording: {error_line(error)}") from error
+        why = error_line(error).removeprefix("ValueError: ")  # mostly one of ours
+        raise UsageError(f"{name!r} is no recording: {why}") from error
     if not takes:
         raise UsageError(f"{name!r} holds no run.")
     return takes

@@ -21,7 +21,7 @@ from handrail.transcript import Failed
 if TYPE_CHECKING:
     from handrail.apps.chat._app import ChatApp, Opening
 
-__all__ = ["chat", "command"]
+__all__ = ["chat", "command", "require_terminal"]
 
 _FRAMES = "120"
 """A second, at most. Textual asks the environment for it, and takes 60: a key that comes behind a long frame would
@@ -56,8 +56,7 @@ def chat(
     What was still going on then is stopped and named. What does not end in half a second is left to the end of the
     process, which comes from in here. Raises `UsageError` where there is no terminal, or no Textual.
     """
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError('The chat needs a terminal; without one, say something with --once "text".')
+    require_terminal()
     os.environ.setdefault("TEXTUAL_FPS", _FRAMES)
     try:
         from handrail.apps.chat._app import ChatApp
@@ -73,6 +72,12 @@ def chat(
     print(left, flush=True)
     sys.stderr.flush()
     os._exit(0)
+
+
+def require_terminal() -> None:
+    """Raises `UsageError` where there is none."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError('The chat needs a terminal; without one, say something with --once "text".')
 
 
 async def _until_left(app: ChatApp) -> str | None:

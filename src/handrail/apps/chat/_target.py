@@ -27,7 +27,7 @@ def agent_named(name: str, headers: Mapping[str, str] | None = None) -> Agent:
     """
     if is_url(name):
         return remote_agent(name, headers=headers)
-    if "://" in name or url_meant(name):
+    if "://" in name or name.startswith(("http:/", "https:/")) or url_meant(name):
         raise UsageError(f"{name!r} is no URL of an agent; it begins with http:// or https://.{url_meant(name)}")
     if headers:
         raise UsageError(f"--header goes with a URL, which {name!r} is not.")
