@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from handrail.apps.cli import app
 
 MODULE = """
-from handrail import Loop, LoopAgent, tool
+from handrail import Loop, LoopAgent, RetryPolicy, tool
 from handrail.server import agui_app
-from handrail.testing import ScriptedBackend, text
+from handrail.testing import ScriptedBackend, fail, text
 
 def saying(words):
     return Loop([ScriptedBackend([text(words)] * 9)])
@@ -24,6 +24,9 @@ def saying(words):
 loop = saying("from a loop")
 agent = LoopAgent(saying("from an agent"))
 served = agui_app(loop)
+
+broken_off = [text("half an"), fail("connection")]
+twice = Loop([ScriptedBackend([broken_off, text("a whole answer")])], retry=RetryPolicy(backoff_cap=0.0))
 
 def made(given, principal):
     return saying(f"{len(given.messages)} from a function for {principal}")
@@ -97,6 +100,13 @@ def test_what_is_no_loop_is_refused_in_the_words_of_serve(name: str) -> None:
         refused = CliRunner().invoke(app, ["serve", f"talked_to_here:{name}"])
         assert refused.exit_code == 2
         assert refused.output.partition(", or ")[0] == output.partition(", or ")[0]
+
+
+def test_what_was_retracted_is_said_again_as_such() -> None:
+    """P-88: or two attempts would read as one answer."""
+    code, output = said("talked_to_here:twice")
+    assert code == 0
+    assert output.splitlines()[:3] == ["half an", "✗ retracted: half an", "a whole answer"]
 
 
 class NoAgent(BaseHTTPRequestHandler):

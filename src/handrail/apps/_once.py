@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Protocol, TypeAlias
 
 from ag_ui.core import (
     Event,
+    MessagesSnapshotEvent,
     RunErrorEvent,
     RunFinishedEvent,
     TextMessageContentEvent,
@@ -122,25 +123,26 @@ class _JsonLines:
 
 
 class _Text:
-    """The answer as it flows, and a line for each call of a tool."""
+    """The answer as it flows, a line for each call of a tool, and what was retracted said again as such."""
 
     def __init__(self) -> None:
         self._held = ""  # the end of a text that is half a line end or half a character
         self._is_within_line = False
         self._calls: dict[str, tuple[str, str]] = {}
+        self._standing: dict[str, str] = {}  # the beginning of each text, by the id of its message
 
     def event(self, event: Event) -> None:
         match event:
-            case TextMessageContentEvent(delta=delta):
+            case TextMessageContentEvent(message_id=name, delta=delta):
                 self._flow(delta)
+                self._standing[name] = _longer(self._standing.get(name, ""), delta)
+            case MessagesSnapshotEvent(messages=messages):
+                self._retract(self._standing.keys() - {message.id for message in messages})
             case ToolCallStartEvent():
                 self._calls[event.tool_call_id] = (event.tool_call_name, "")
             case ToolCallArgsEvent():
                 name, arguments = self._calls.get(event.tool_call_id, ("", ""))
-                self._calls[event.tool_call_id] = (
-                    name,
-                    arguments if len(arguments) > _SHOWN else arguments + event.delta,
-                )
+                self._calls[event.tool_call_id] = (name, _longer(arguments, event.delta))
             case ToolCallEndEvent():
                 name, arguments = self._calls.get(event.tool_call_id, ("", ""))
                 self._line(f"→ {_short(name)} {_short(spelled(arguments))}")
@@ -162,6 +164,11 @@ class _Text:
             self._line(advice_on(state.cause))
         self._line(line)
 
+    def _retract(self, names: Set[str]) -> None:
+        """A snapshot has left these messages out: they are no part of the answer."""
+        for name in [name for name in self._standing if name in names]:
+            self._line(f"✗ retracted: {_short(self._standing.pop(name))}")
+
     def _flow(self, text: str) -> None:
         text = self._held + text
         unfinished = UNFINISHED.search(text)
@@ -178,6 +185,11 @@ class _Text:
     def _line(self, text: str) -> None:
         self._end_line()
         _print(f"{text}\n")
+
+
+def _longer(text: str, more: str) -> str:
+    """A text that goes on, as far as it will be shown."""
+    return text if len(text) > _SHOWN else text + more
 
 
 def _short(text: str) -> str:
