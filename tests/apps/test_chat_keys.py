@@ -101,6 +101,10 @@ async def test_a_command_that_can_do_nothing_says_why(tmp_path: Path) -> None:
         await shows(pilot, "There is no open question to give up.")
         await write(pilot, f"/save {tmp_path}/no/x")
         await shows(pilot, "/no/x cannot be written: No such file or directory")
+        await write(pilot, "/open /no/y")
+        await shows(pilot, "/no/y cannot be read: ")
+        await write(pilot, "/save ~no-such-one/x")
+        await shows(pilot, "~no-such-one/x: there is no such")
 
 
 @pytest.mark.parametrize("around", ["\n{}", "{}\n", "\n\n{}\n"])

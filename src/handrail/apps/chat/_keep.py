@@ -18,7 +18,7 @@ def write(name: str, data: dict[str, Any]) -> Path:
 
     Another kind of file is not written over. Raises `ValueError` for that, `OSError` for what the system refuses.
     """
-    path = Path(name).expanduser()
+    path = _path(name)
     if path.exists():
         read(name)
     try:
@@ -26,6 +26,13 @@ def write(name: str, data: dict[str, Any]) -> Path:
     except OSError as error:  # it names the file that is only there for a moment
         raise OSError(f"{path} cannot be written: {error.strerror}") from error
     return path
+
+
+def _path(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{name}: there is no such home folder") from error
 
 
 def _put(path: Path, text: str) -> None:
@@ -41,9 +48,11 @@ def _put(path: Path, text: str) -> None:
 
 def read(name: str) -> dict[str, Any]:
     """The dump in the file `name`. Raises `ValueError` where it is none, `OSError` where it cannot be read."""
-    path = Path(name).expanduser()
+    path = _path(name)
     try:
         data: Any = json.loads(path.read_bytes())
+    except OSError as error:
+        raise OSError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict) or cast("dict[str, Any]", data).get("format") != _FORMAT:
