@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio
@@ -193,6 +195,43 @@ async def test_the_loops_own_exception_ends_the_run_as_failed(caplog: pytest.Log
     assert got.outcome.error == "RuntimeError: boom"
     assert roles(got) == ["user", "assistant", "tool"]
     assert got.outcome.spent is not None
+
+
+class Stopping:
+    """A clock that fails for good once it was stopped."""
+
+    is_stopped = False
+
+    def now(self) -> datetime:
+        if self.is_stopped:
+            raise OSError("no time")
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+async def test_what_was_said_outlives_a_clock() -> None:
+    """L-20, R-20: where not even the last event can be made, the run ends all the same, with all that was committed."""
+    clock = Stopping()
+
+    def stop() -> str:
+        clock.is_stopped = True
+        return "stopped"
+
+    backend = ScriptedBackend([[text("First."), call("stop", id="c"), usage(1, 2)], text("never")])
+    async with Loop(backends=[backend], tools=[Tool(stop)], clock=clock, budget=Budget()) as loop:
+        run = loop.run("hi")
+        with anyio.fail_after(20):
+            outcome = await run.result
+            await run.drained
+    assert (outcome.outcome, outcome.error, outcome.final) == ("failed", "OSError: no time", "First.")
+    assert [message.role for message in outcome.messages][:2] == ["user", "assistant"]
+    assert outcome.spent.total_tokens == 3
+    assert len(outcome.attempts) == 1
 
 
 async def test_a_backend_that_raises_anything_fails_an_attempt() -> None:

@@ -12,12 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-from ag_ui.core import ActivityMessage, AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from ag_ui.core import (
+    ActivityMessage,
+    AssistantMessage,
+    Context,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 
 from handrail.agui._models import instance
 from handrail.agui._text import whole
 
-__all__ = ["Conversation", "unanswered"]
+__all__ = ["Conversation", "preamble", "unanswered"]
 
 
 def shown(part: Any) -> Any:
@@ -113,3 +122,10 @@ def unanswered(messages: Sequence[Message]) -> list[ToolCall]:
             answered = {later.tool_call_id for later in messages[place:] if isinstance(later, ToolMessage)}
             return [call for call in message.tool_calls or () if call.id not in answered]
     return []
+
+
+def preamble(system: str | None, context: Sequence[Context], new_id: Callable[[], str]) -> tuple[SystemMessage, ...]:
+    """The one system turn that is on the wire only: the loop's own, then a block for each context item."""
+    blocks = [f"{item.description}:\n{item.value}" for item in context]
+    content = "\n\n".join([system, *blocks] if system else blocks)
+    return (SystemMessage(id=new_id(), content=whole(content)),) if content else ()

@@ -39,7 +39,7 @@ from handrail.loop._attempts import RetryPolicy
 from handrail.loop._backend import Backend, BackendRequest, ToolSpec
 from handrail.loop._budget import NO_BUDGET, Budget, Ledger
 from handrail.loop._chain import Answer, Chain
-from handrail.loop._conversation import Conversation, unanswered
+from handrail.loop._conversation import Conversation, preamble, unanswered
 from handrail.loop._driver import LoopDriver
 from handrail.loop._end import End
 from handrail.loop._limits import Limits, Tally, Trip
@@ -112,7 +112,7 @@ class Drive:
         self._message_count = len(messages)
         self._repaired = repair(messages, catalogue.needs_approval, driver.new_id)
         self._conversation = Conversation(self._repaired.messages)
-        self._preamble = _preamble(setting.system, context, driver.new_id)
+        self._preamble = preamble(setting.system, context, driver.new_id)
         self._ledger = Ledger()
         self._cap = _look_at(setting.budget, self._ledger, driver)
         self._tally = Tally()
@@ -338,35 +338,47 @@ class Drive:
 
     def _epilogue(self, end: End) -> None:
         """Close what is open, and finish the run; nothing if it has finished."""
-        driver, conversation = self._driver, self._conversation
-        if driver.run.is_done:
+        if self._driver.run.is_done:
             return
+        try:
+            self._close(end)
+            self._finish(end, self._terminal(end))
+        except Exception as error:  # a clock or an id that raises here as well; what was said is not lost for it
+            _logger.exception("run %s: its epilogue raised", self._driver.run.id)
+            self._finish(End.failed(error_line(error)), None)
+
+    def _close(self, end: End) -> None:
+        driver = self._driver
         self._chain.close(end)
         if self._chain.is_uncommitted:
             self._discard("cancelled" if end.how == "cancelled" else "failed")
         self._batch.close(end)
         for message in driver.steers.close():
-            message = conversation.append_steer(message, driver.new_id)
+            message = self._conversation.append_steer(message, driver.new_id)
             driver.emit(ev.Steered(ts=driver.now(), message=message))
-        completed = end.how == "completed"
-        final = conversation.last_text if completed else conversation.last_words
-        driver.finish(
-            self._terminal(end, final),
-            final=final,
-            messages=conversation.messages,
+
+    def _finish(self, end: End, terminal: RunEvent | None) -> None:
+        self._driver.finish(
+            terminal,
+            outcome=None if terminal else end.how,
+            final=self._final(end),
+            messages=self._conversation.messages,
             error=end.error or None,
             attempts=self._chain.attempts,
             reason=end.reason,
             interrupts=end.interrupts,
-            spent=None if self._setting.budget is None else self._ledger.spent(driver.wall_clock),
+            spent=None if self._setting.budget is None else self._ledger.spent(self._driver.wall_clock),
         )
 
-    def _terminal(self, end: End, final: str) -> RunEvent:
+    def _final(self, end: End) -> str:
+        return self._conversation.last_text if end.how == "completed" else self._conversation.last_words
+
+    def _terminal(self, end: End) -> RunEvent:
         now, round = self._driver.now(), self._round or None
         if end.how == "completed":
             return ev.RunCompleted(
                 ts=now,
-                final=final,
+                final=self._final(end),
                 rounds=self._round,
                 message_count=len(self._conversation.messages),
                 interrupts=end.interrupts,
@@ -385,12 +397,3 @@ def _no_cap() -> None:
 def _look_at(budget: Budget | None, ledger: Ledger, driver: LoopDriver) -> Callable[[], str | None]:
     """What says which cap of the budget is reached, if one is."""
     return _no_cap if budget is None else lambda: ledger.tripped(budget, driver.wall_clock)
-
-
-def _preamble(
-    system: str | None, context: Sequence[agui.Context], new_id: Callable[[], str]
-) -> tuple[agui.SystemMessage, ...]:
-    """The one system turn that is on the wire only: the loop's own, then a block for each context item."""
-    blocks = [f"{item.description}:\n{item.value}" for item in context]
-    content = "\n\n".join([system, *blocks] if system else blocks)
-    return (agui.SystemMessage(id=new_id(), content=whole(content)),) if content else ()
