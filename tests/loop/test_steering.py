@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from handrail import Budget, Loop, assistant, events, user
 from handrail.loop import LoopRun
+from handrail.loop._steering import Steers
 from handrail.testing import Collected, ScriptedBackend, call, collect, fail, gate, text
 
 from .kit import checked, look, roles
@@ -145,3 +147,20 @@ async def test_many_tasks_may_steer() -> None:
         held.open()
         outcome = await run.result
     assert len(outcome.messages) == 1 + 1 + 20 + 1
+
+
+def test_a_signal_handler_may_steer() -> None:
+    """L-144, R-61: also where it has interrupted the thread that takes the turns: it does not wait for itself."""
+    steers = Steers()
+    accepted: list[bool] = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: accepted.append(steers.put(user("now"))))
+    try:
+        with steers._lock:  # pyright: ignore[reportPrivateUsage]  # where a signal may find the run
+            signal.raise_signal(signal.SIGUSR1)
+        assert (accepted, steers.close_if_empty()) == ([True], False)
+        assert [message.content for message in steers.take()] == ["now"]
+        assert steers.close_if_empty()
+        signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert (accepted, steers.close()) == ([True, False], [])

@@ -19,7 +19,8 @@ class Steers:
     __slots__ = ("_closed", "_lock", "_waiting")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Re-entrant: a signal handler may steer a run whose loop it has interrupted in here.
+        self._lock = threading.RLock()
         self._waiting: list[UserMessage] = []
         self._closed = False
 
@@ -39,7 +40,8 @@ class Steers:
     def close_if_empty(self) -> bool:
         """Decide to end, unless a turn is waiting."""
         with self._lock:
-            self._closed = self._closed or not self._waiting
+            self._closed = True  # first: a turn that comes from a signal handler right here is refused, and not lost
+            self._closed = not self._waiting
             return self._closed
 
     def close(self) -> list[UserMessage]:
