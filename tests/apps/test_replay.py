@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -227,6 +228,16 @@ def test_what_cannot_be_started_is_said_in_a_sentence(
     assert says in done.output
     assert "Traceback" not in done.output
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("arguments", [["record", "http://127.0.0.1:9/", "tape", "--once", "hi"], ["replay", "tape"]])
+def test_a_missing_extra_is_named(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "handrail.apps._replay", raising=False)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2
+    assert done.output == "handrail: handrail record and replay need httpx: pip install 'handrail[client]'.\n"
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,23 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import httpx
 from ag_ui.core import Message, RunAgentInput, UserMessage
 
-from handrail.apps._network import Network
 from handrail.apps._once import once, say
 from handrail.apps._remote import headers_of, is_url, loop_meant, remote_agent, shown_url, url_meant
-from handrail.apps._tape import RecordingTransport, ReplayTransport, Take, new_tape, read_tape
 from handrail.apps.chat._command import chat, require_terminal
-from handrail.client import AgentSession, HttpAgent, RunParams
+from handrail.client import AgentSession, RunParams
 from handrail.errors import UsageError
 from handrail.transcript import RunState
+
+try:
+    import httpx
+
+    from handrail.apps._network import Network
+    from handrail.apps._tape import RecordingTransport, ReplayTransport, Take, new_tape, read_tape
+    from handrail.client import HttpAgent
+except ModuleNotFoundError as missing:
+    raise UsageError(f"handrail record and replay need {missing.name}: pip install 'handrail[client]'.") from missing
 
 __all__ = ["play", "record", "replay"]
 
