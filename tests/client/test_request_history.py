@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 from ag_ui.core import RunAgentInput, TextPart
-from tests.client.kit import R, answers, echo, ids, session, texts, under
+from tests.client.kit import DONE, R, answers, echo, finished, ids, session, texts, under
 from tests.transcript.events import (
     THREAD,
     acs,
@@ -135,6 +135,16 @@ async def test_exactly_one_result_for_a_call() -> None:
     assert answers(made.script.inputs[1])["c1"].content == "two"
     assert ids(made.script.inputs[1]) == ["c1", "tool(c1)"]
     assert made.codes == ["second-result"]
+
+
+async def test_what_is_streamed_into_a_result_is_neither_sent_nor_drawn() -> None:
+    """P-48, P-49, S-54: the wire drops text and reasoning under the id of a tool message, and so does the screen."""
+    made = session(finished(call("c1", parent="a1"), cr("c1", id="t1"), text("t1", "ghost"), thought("t1", "hm")), DONE)
+    await made.run()
+    await made.run()
+    assert made.codes == ["message-kind", "message-kind"]
+    assert [part.id for message in made.transcript.messages for part in message.parts] == ["tool:c1"]
+    assert ids(made.script.inputs[1]) == ["a1", "tool(c1)"]
 
 
 async def test_the_input_of_a_run_started_is_added() -> None:

@@ -133,6 +133,11 @@ class Fold:
         calls = (call for entry in self._thread for call in entry.calls)
         return tuple(call.build() for call in calls if call.complete and call.result is None)
 
+    def takes(self, event: TextMessageStartEvent | ReasoningMessageStartEvent) -> bool:
+        """Whether what was started by this event, the last one of its message, is of a kind that its message takes."""
+        streams = self._texts if isinstance(event, TextMessageStartEvent) else self._thoughts
+        return streams.get(event.message_id) is not None
+
     def was_answered(self, call_id: str) -> bool:
         """Whether the latest call with this id ever had a result, also where a snapshot has taken it back."""
         return call_id in self._thread.answered

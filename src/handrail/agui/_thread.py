@@ -42,9 +42,12 @@ class Thread:
 
     @property
     def taken_back(self) -> tuple[str, ...]:
-        """The calls that had a result, and have none any more."""
-        had = (name for name in self.answered if name not in self._unclaimed)
-        return tuple(sorted(name for name in had if name not in self.calls or self.calls[name].result is None))
+        """The calls that had a result, and have none any more; those that were cut off left aside."""
+        return tuple(sorted(name for name in self.answered if self._lost_result(name)))
+
+    def _lost_result(self, name: str) -> bool:
+        call = self.calls.get(name)
+        return name not in self._unclaimed if call is None else call.complete and call.result is None
 
     def newest_first(self) -> Iterator[Entry]:
         """The entries but for the results that hang behind another, from the end."""

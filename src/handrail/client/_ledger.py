@@ -18,8 +18,10 @@ from ag_ui.core import (
     Event,
     Message,
     MessagesSnapshotEvent,
+    ReasoningMessageStartEvent,
     StateDeltaEvent,
     StateSnapshotEvent,
+    TextMessageStartEvent,
     ToolCall,
     ToolCallEndEvent,
     ToolMessage,
@@ -39,6 +41,7 @@ NO_RESULT = "Not executed: no result was given for this call"
 STOPPED = "Stopped before the tool finished"
 
 _STATE_EVENTS = (StateSnapshotEvent, StateDeltaEvent)
+_STARTS = (TextMessageStartEvent, ReasoningMessageStartEvent)
 
 
 class Ledger:
@@ -142,6 +145,8 @@ class Ledger:
         with self.lock:
             if not isinstance(event, _STATE_EVENTS):
                 self.fold.apply(event)
+            if isinstance(event, _STARTS) and not self.fold.takes(event):
+                return  # the wire has dropped it, and told so
             self.screen.accept(event)
             if isinstance(event, MessagesSnapshotEvent):
                 self._answer_again()

@@ -82,7 +82,10 @@ class Calls:
         known = self._page.call(event.tool_call_id)
         if known is None:
             self._begin(event, event.parent_message_id)
-        elif event.tool_call_id in self._started or not known.name:
+        elif not known.name:  # its result came before it
+            self._page.give(known.id, self._page.owner_of_call(event.tool_call_id, event.parent_message_id))
+            self._reopen(known, event.tool_call_name)
+        elif event.tool_call_id in self._started:
             self._reopen(known, event.tool_call_name)
         elif not known.arguments_complete and known.result is None:
             self._reopen(known, event.tool_call_name, arguments="", error=None)
@@ -128,7 +131,7 @@ class Calls:
         if known is None:
             return
         if known.name != event.tool_call_name or (arguments != known.arguments and known.result is not None):
-            self._begin(event, None)
+            self._begin(event, self._page.free_owner(event.tool_call_id, event.parent_message_id))
         elif arguments != known.arguments:
             self._reopen(known, known.name)
         else:

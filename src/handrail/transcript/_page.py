@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from ag_ui.core import Message, ToolMessage
 
+from handrail.agui._numbered import Numbered
 from handrail.transcript._model import (
     ActivityPart,
     Part,
@@ -118,7 +119,8 @@ class Page:
         self.calls: dict[str, list[str]] = {}
         self.activities: dict[str, str] = {}
         self.assistants: dict[str, int] = {}
-        self._owners: set[str] = set()
+        self._owners: dict[str, str] = {}
+        """The part that each message of the wire had here last."""
         self._places: dict[str, tuple[int, int]] = {}
         self.rewrite(())
 
@@ -213,6 +215,11 @@ class Page:
         """The role of the message that holds a part."""
         return self.messages[self._places[part_id][0]].role
 
+    def role_of_message(self, message_id: str) -> Role | None:
+        """The role in which a message of the wire had a part here last; None if it has none."""
+        part_id = self._owners.get(message_id)
+        return None if part_id is None else self.role_of(part_id)
+
     def is_last(self, part_id: str) -> bool:
         """Whether nothing stands behind this part."""
         at, index = self._places[part_id]
@@ -222,6 +229,20 @@ class Page:
     def has_other(self, message_id: str) -> bool:
         """Whether a message of the wire that is not an assistant's has a part here."""
         return message_id in self._owners and message_id not in self.assistants
+
+    def owner_of_call(self, call_id: str, parent: str | None) -> str:
+        """The message of the wire that holds a call with this parent (S-119)."""
+        return call_id if parent is None or self.has_other(parent) else parent
+
+    def free_owner(self, call_id: str, parent: str | None) -> str:
+        """The message of the wire that is made for a call whose id another call has (S-133)."""
+        return parent if parent is not None and not self.owns(parent) else Numbered().free(call_id, self._owners)
+
+    def give(self, part_id: str, message_id: str) -> None:
+        """Make a part that of another message of the wire."""
+        self.change(part_id, message_id=message_id)
+        self._owners[message_id] = part_id
+        self.assistants.setdefault(message_id, self._places[part_id][0])
 
     def owns(self, message_id: str) -> bool:
         """Whether a message of the wire has a part here."""
@@ -236,7 +257,7 @@ class Page:
 
     def _register(self, at: int, index: int, role: Role, part: Part) -> None:
         self._places[part.id] = (at, index)
-        self._owners.add(part.message_id)
+        self._owners[part.message_id] = part.id
         match part:
             case TextPart():
                 self.texts.setdefault(part.message_id, []).append(part.id)

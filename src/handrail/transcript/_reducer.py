@@ -238,8 +238,7 @@ class TranscriptReducer:
             return  # the message is of a kind that takes no text
         if self._texts.goes_on(wire_id):
             return
-        known = page.texts.get(wire_id)
-        role: Role = page.role_of(known[-1]) if known else event.role or "assistant"
+        role: Role = page.role_of_message(wire_id) or event.role or "assistant"
         if role == "assistant":
             at = self._open_turn(wire_id, event.name)
         else:
@@ -370,8 +369,7 @@ class TranscriptReducer:
         home = None if parent is None else self._page.assistants.get(parent)
         if parent is not None and home is not None:
             return home, parent
-        owner = call_id if parent is None or self._page.has_other(parent) else parent
-        return self._open_turn(call_id), owner
+        return self._open_turn(call_id), self._page.owner_of_call(call_id, parent)
 
     def _warn(self, code: str, message: str, path: str | None = None) -> None:
         if self._on_warning is not None:
