@@ -156,6 +156,54 @@ def test_methods_partials_and_callable_objects() -> None:
         Tool(Service())
 
 
+def somewhere(q: str) -> str:
+    return q
+
+
+class Desk:
+    """A class whose methods are tools, in each way it can be written."""
+
+    sign = "!"
+
+    @tool(parallel=True, timeout=3)
+    def look(self, q: str, ctx: ToolContext | None = None) -> str:
+        """Look it up."""
+        return q + self.sign
+
+    @tool
+    async def wait(self, q: str) -> str:
+        return q + self.sign
+
+    @tool(schema={"type": "object"})
+    def anything(self, **given: str) -> str:
+        return str(given) + self.sign
+
+    @tool
+    @staticmethod
+    async def plain(q: str) -> str:
+        return q
+
+    kept = Tool(somewhere)
+
+
+class Annex(Desk):
+    sign = "?"
+
+
+@pytest.mark.parametrize(("desk", "sign"), [(Desk(), "!"), (Annex(), "?")])
+def test_a_method_that_was_made_a_tool_in_its_class(desk: Desk, sign: str) -> None:
+    """L-80: read from an object it is a tool of the bound method, with its options; `self` is nobody's to give."""
+    assert [list(one.parameters["properties"]) for one in (desk.look, desk.wait, desk.plain, desk.kept)] == [["q"]] * 4
+    look = desk.look
+    assert (look.name, look.description, look.parallel, look.timeout) == ("look", "Look it up.", True, 3)
+    assert run(look, {"q": "tea"}) == f"tea{sign}"
+    assert look("tea") == Desk.look(desk, "tea") == f"tea{sign}"
+    assert desk.wait.is_async
+    assert desk.plain.is_async
+    assert (desk.anything.parameters, run(desk.anything, {"a": "b"})) == ({"type": "object"}, f"{{'a': 'b'}}{sign}")
+    assert run(desk.kept, {"q": "tea"}) == "tea"
+
+
 def test_what_a_partial_gives_by_name_is_not_the_models_to_give() -> None:
     """L-80: an argument that is bound is decided: it is not declared, not shown as a default, and not accepted."""
 

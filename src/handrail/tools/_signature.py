@@ -63,9 +63,9 @@ class _Schema(GenerateJsonSchema):
 
 
 def without_partials(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """What `functools.partial` was given, however often."""
-    while isinstance(fn, partial):
-        fn = fn.func
+    """What `functools.partial`, or `staticmethod`, was given, however often."""
+    while isinstance(fn, (partial, staticmethod)):
+        fn = fn.func if isinstance(fn, partial) else fn.__func__
     return fn
 
 

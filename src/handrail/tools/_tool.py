@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
+from types import MethodType
 from typing import Any, NoReturn, TypeVar, cast, overload
 
 from pydantic import ValidationError
@@ -36,7 +37,8 @@ class Tool:
     unless it takes `**kwargs`. With `schema=` that one is declared as it is, and arguments are only checked to be an
     object. `timeout` is in seconds from the start of a call; `parallel=True` lets neighbouring calls run together;
     `needs_approval=True` runs nothing that nobody approved. Sync functions run in threads, async ones as tasks
-    (`is_async`). Calling the tool calls the function.
+    (`is_async`). Calling the tool calls the function. A tool that was made of a method, in the body of its class, is
+    one of the bound method when it is read from an object.
 
     Raises `TypeError` or `ValueError` for what could not be called by name with JSON arguments.
     """
@@ -44,6 +46,8 @@ class Tool:
     __slots__ = (
         "_context_names",
         "_decode",
+        "_is_method",
+        "_schema",
         "description",
         "fn",
         "is_async",
@@ -74,6 +78,8 @@ class Tool:
         self.timeout = timeout
         self.parallel = parallel
         self.needs_approval = needs_approval
+        self._schema = schema
+        self._is_method = False
         signature = Signature(fn, self.name)
         self.is_async = signature.is_async
         self._context_names = signature.context_names
@@ -118,6 +124,24 @@ class Tool:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.fn(*args, **kwargs)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        # Only what was defined in the class: a function from elsewhere that has a place in it takes no `self`.
+        inside = f"{owner.__qualname__}.{getattr(self.fn, '__name__', '')}"
+        self._is_method = inspect.isfunction(self.fn) and self.fn.__qualname__ == inside
+
+    def __get__(self, instance: object | None, owner: type | None = None) -> Tool:
+        if instance is None or not self._is_method:
+            return self
+        return Tool(
+            MethodType(self.fn, instance),
+            name=self.name,
+            description=self.description,
+            timeout=self.timeout,
+            parallel=self.parallel,
+            needs_approval=self.needs_approval,
+            schema=self._schema,
+        )
 
     def __repr__(self) -> str:
         return f"<Tool {self.name}>"
