@@ -18,6 +18,10 @@ def help_of(*command: str) -> str:
     return done.output
 
 
+def test_the_short_form_asks_for_help_too() -> None:
+    assert CliRunner().invoke(app, ["check", "-h"]).output == CliRunner().invoke(app, ["check", "--help"]).output
+
+
 def test_every_command_is_described_in_a_whole_sentence() -> None:
     """Typer cuts what does not fit beside the name."""
     described = help_of().partition("Commands:\n")[2].splitlines()

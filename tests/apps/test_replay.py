@@ -244,14 +244,15 @@ def test_a_missing_extra_is_named(arguments: list[str], tmp_path: Path, monkeypa
     ("text", "code", "last"),
     [
         ("the weather?", 0, "✓ finished · 179 tokens in, 45 out · cost unknown"),
-        ("delete it", 0, "? waiting for your answer"),
+        ("delete it", 0, "Questions are answered in the chat.\n? waiting for your answer"),
         ("fail", 1, "✗ failed (run-failed)"),
     ],
 )
 def test_the_demo_answers_without_a_terminal(text: str, code: int, last: str) -> None:
     done = CliRunner().invoke(app, ["chat", "--once", text])
     assert done.exit_code == code
-    assert done.output.splitlines()[-1].startswith(last)
+    assert f"\n{last}" in done.output
+    assert last.splitlines()[-1] in done.output.splitlines()[-1]
 
 
 def test_why_a_loop_of_ones_own_failed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,6 +160,8 @@ class _Text:
     def ended(self, state: RunState, session: AgentSession, line: str) -> None:
         for interrupt in session.pending_interrupts:
             self._line(f"? {_short(interrupt.message or interrupt.reason)}")
+        if session.pending_interrupts:
+            self._line("Questions are answered in the chat.")
         if isinstance(state, Failed) and isinstance(state.cause, HttpError):
             self._line(advice_on(state.cause))
         self._line(line)

@@ -25,7 +25,13 @@ except ModuleNotFoundError as _missing:
 
 __all__ = ["app", "exit_code", "main"]
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON lines for programs.")]
 Headers = Annotated[
