@@ -253,6 +253,30 @@ async def test_escape_while_a_tool_waits_for_consent_takes_the_question_away() -
         await shows(pilot, "double  ✗ the run ended before its result")
 
 
+async def test_escape_before_the_question_of_a_tool_is_drawn_leaves_none_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is decided later is then about the questions of the agent."""
+
+    @tool(needs_approval=True)
+    def double(n: int) -> str:
+        raise AssertionError("nobody consented")
+
+    app = chat([started(), *calls("c1", "double", '{"n": 3}'), finished()], tools=[double])
+
+    async def never_drawn(*given: object) -> None:
+        if app._consents:  # pyright: ignore
+            await anyio.sleep_forever()
+
+    monkeypatch.setattr(app, "_show_questions", never_drawn)
+    async with app.run_test(size=SMALL, notifications=True) as pilot:
+        await write(pilot, "double three")
+        await until(pilot, lambda: app._consents)  # pyright: ignore
+        await pilot.press("escape")
+        await until(pilot, lambda: not app.session.busy)
+        assert not app._consents  # pyright: ignore
+
+
 async def test_what_a_loop_has_left_running_is_named() -> None:
     released = threading.Event()
 

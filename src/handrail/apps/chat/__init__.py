@@ -10,7 +10,7 @@
 | `_form`         | what a question can be answered with; pure                          |
 | `_status`       | the line that says how things stand; pure                           |
 | `_commands`     | what can be typed with a slash in front, and the keys               |
-| `_left`         | what a loop of this process has left running                        |
+| `_consents`     | tools of this side that wait for the person's word                  |
 | `_keep`         | conversations in files                                              |
 | `_garbage`      | collections that stay short                                         |
 | `_conversation`, `_prose`, `_questions`, `_composer`, `_page` | the widgets           |

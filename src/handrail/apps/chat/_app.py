@@ -12,9 +12,9 @@ for one redraw at most, however fast the agent is.
 from __future__ import annotations
 
 import time
-from asyncio import Future, get_running_loop, sleep
+from asyncio import sleep
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, TypeAlias
 
@@ -36,14 +36,16 @@ from handrail.apps._visible import clipped, one_line, visible
 from handrail.apps.chat import _keep
 from handrail.apps.chat._commands import command_in, help_text
 from handrail.apps.chat._composer import Composer
+from handrail.apps.chat._consents import Consents
 from handrail.apps.chat._conversation import Conversation
+from handrail.apps.chat._form import arguments_on_screen
 from handrail.apps.chat._garbage import collect_if_due
 from handrail.apps.chat._page import Page
 from handrail.apps.chat._questions import Questions
 from handrail.apps.chat._sheet import Sheet
 from handrail.apps.chat._status import Meter, Standing, still_running, tolerated, verdict, went_wrong
 from handrail.client import Agent, AgentSession
-from handrail.transcript import RunState, ToolCallPart
+from handrail.transcript import RunState
 
 __all__ = ["ChatApp", "Opening"]
 
@@ -92,7 +94,7 @@ class ChatApp(App[None]):
         self._tools = tools
         self._opening = opening
         self._waiting: deque[str] = deque()
-        self._consents: dict[str, tuple[Interrupt, Future[Answer]]] = {}
+        self._consents = Consents()
         self._meter: Meter | None = None
         self._began = self._took = 0.0
         self._is_stopping = False
@@ -179,14 +181,8 @@ class ChatApp(App[None]):
 
     async def _show_questions(self) -> None:
         session = self.session
-        consents = [interrupt for interrupt, _ in self._consents.values()]
-        asked = consents if session.busy else session.pending_interrupts
-        arguments = {
-            part.tool_call_id: part.arguments
-            for message in (session.transcript.messages if asked else ())
-            for part in message.parts
-            if isinstance(part, ToolCallPart)
-        }
+        asked = self._consents.asked if session.busy else session.pending_interrupts
+        arguments: Mapping[str, str] = arguments_on_screen(session.transcript) if asked else {}
         had_any = self._questions.display
         await self._questions.ask(asked, arguments)
         if had_any and not asked:
@@ -203,13 +199,11 @@ class ChatApp(App[None]):
 
     async def _ask(self, interrupt: Interrupt) -> Answer:
         """A tool on this side wants to run: ask the person, and wait as long as they need."""
-        answered: Future[Answer] = get_running_loop().create_future()
-        self._consents[interrupt.id] = (interrupt, answered)
-        await self._show_questions()
         try:
-            return await answered
+            with self._consents.asking(interrupt) as answered:
+                await self._show_questions()
+                return await answered
         finally:
-            del self._consents[interrupt.id]
             self.call_later(self._show_questions)
 
     # -- exchanges -------------------------------------------------------------------------------------------------
@@ -294,12 +288,9 @@ class ChatApp(App[None]):
     def decided(self, event: Questions.Decided) -> None:
         """All open questions have their answers."""
         if self._consents:
-            for answer in event.answers:
-                _, answered = self._consents.get(answer.interrupt_id, (None, None))
-                if answered is not None and not answered.done():
-                    answered.set_result(answer)
-            return
-        self._exchange(partial(self.session.resume, event.answers))
+            self._consents.answer(event.answers)
+        else:
+            self._exchange(partial(self.session.resume, event.answers))
 
     @on(Markdown.LinkClicked)
     def followed(self, event: Markdown.LinkClicked) -> None:

@@ -18,8 +18,9 @@ from handrail.agui._interrupts import Answer, abandon, answer, approve, deny, ed
 from handrail.agui._schema import type_names, violations
 from handrail.apps._visible import clipped, one_line
 from handrail.errors import ResumeError
+from handrail.transcript import ToolCallPart, Transcript
 
-__all__ = ["Choice", "Field", "arguments_of", "choices", "decided", "fields"]
+__all__ = ["Choice", "Field", "arguments_of", "arguments_on_screen", "choices", "decided", "fields"]
 
 Choice = Literal["approve", "deny", "edit", "answer", "abandon"]
 
@@ -176,6 +177,12 @@ def _parsed(what: str, text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{what}: not JSON: {error}") from None
+
+
+def arguments_on_screen(transcript: Transcript) -> Mapping[str, str]:
+    """The arguments of all calls, by call id."""
+    parts = (part for message in transcript.messages for part in message.parts)
+    return {part.tool_call_id: part.arguments for part in parts if isinstance(part, ToolCallPart)}
 
 
 def arguments_of(interrupt: Interrupt, calls: Mapping[str, str]) -> str:
