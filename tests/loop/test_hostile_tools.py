@@ -172,3 +172,27 @@ async def test_a_coroutine_that_comes_too_late_is_closed() -> None:
         held.open()
         await run.drained
     assert inspect.getcoroutinestate(never[0]) == inspect.CORO_CLOSED
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_where_no_thread_is_left_the_call_fails_and_not_the_run(
+    monkeypatch: pytest.MonkeyPatch, asked: bool
+) -> None:
+    """L-86, L-123: a tool that needs one was not called, and a person who was to be asked in one did not say yes."""
+    called: list[str] = []
+    tool = Tool(lambda: called.append("tool"), name="t", needs_approval=asked)
+    loop = Loop(
+        backends=[ScriptedBackend([[call("t", id="c")], text("fin")])],
+        tools=[tool],
+        ask=(lambda interrupt: called.append("ask")) if asked else None,
+    )
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as exhausted:
+        exhausted.setattr(threading.Thread, "start", refuse)
+        got = await play(loop)
+    assert got.outcome.final == "fin"
+    assert "can't start new thread" in answers(got)["c"]
+    assert called == []

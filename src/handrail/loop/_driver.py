@@ -6,8 +6,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from datetime import datetime
+from functools import partial
 from os import urandom
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from ag_ui.core import UserMessage
 
@@ -36,6 +37,10 @@ def random_id() -> str:
     """The text of a uuid4. Only the text is wanted, and the class costs four times as much."""
     h = urandom(16).hex()
     return f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{'89ab'[int(h[16], 16) & 3]}{h[17:20]}-{h[20:]}"
+
+
+async def _failed(error: Exception) -> NoReturn:
+    raise error
 
 
 class LoopRun(Run[RunEvent]):
@@ -167,7 +172,10 @@ class LoopDriver(RunDriver[RunEvent]):
         The child follows the thread, and then does the `rest` with what it returned. Given up, it leaves the thread
         behind.
         """
-        thread = start_thread_in(self.work(name), fn)
+        try:
+            thread = start_thread_in(self.work(name), fn)
+        except RuntimeError as none_left:  # by the limit of the machine, or at the exit of the interpreter
+            return self.start(partial(_failed, none_left), name)
 
         async def follow() -> Any:
             try:
