@@ -53,9 +53,9 @@ def headers_of(given: Iterable[str]) -> dict[str, str]:
             raise UsageError(f"--header {name} has a character in its value that no header can carry.")
         if name.lower() in _OF_THE_BODY:
             raise UsageError(f"--header {name} belongs to the body, which differs from one request to the next.")
-        if name.lower() in map(str.lower, headers):
+        if name.title() in headers:
             raise UsageError(f"--header {name} is given twice.")
-        headers[name] = value
+        headers[name.title()] = value  # one spelling: what merges headers may not know that case makes no difference
     return headers
 
 
