@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import gc
 import logging
@@ -14,6 +15,8 @@ import pytest
 from handrail.run import RunDriver
 
 from ._kit import PATIENCE, Completed, Crew, Said, check_order, soon
+
+whose: contextvars.ContextVar[str] = contextvars.ContextVar("whose", default="nobody's")
 
 
 class Collector:
@@ -343,3 +346,23 @@ def test_what_is_no_exception_costs_a_callback_one_event_too(
     assert done.wait(PATIENCE)
     assert got == ["a", "b", "end"]
     assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [error]
+
+
+async def test_a_callback_has_the_context_variables_of_whoever_subscribed() -> None:
+    """R-48: what logs and traces, as callbacks do, finds there for whom; what it sets there stays there."""
+    driver: RunDriver[Said] = RunDriver()
+    seen: list[str] = []
+    over = threading.Event()
+
+    def look(event: Said) -> None:
+        seen.append(whose.get())
+        whose.set("the callback's")
+        if event.ends:
+            over.set()
+
+    whose.set("the subscriber's")
+    driver.run.events.subscribe(look)
+    driver.emit(Said())
+    driver.finish(Completed())
+    assert over.wait(PATIENCE)
+    assert (seen, whose.get()) == (["the subscriber's", "the callback's"], "the subscriber's")

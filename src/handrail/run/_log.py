@@ -12,14 +12,16 @@ way round.
 
 from __future__ import annotations
 
+import contextvars
 import inspect
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from handrail.errors import UsageError
-from handrail.run._loops import checkpoint
+from handrail.run._loops import checkpoint, say_library
 from handrail.run._settled import Place
 from handrail.run._waiters import Waiters
 
@@ -190,8 +192,9 @@ class EventStream(Generic[E_co]):
         """Have a plain function called with every event, in order, one call at a time, on a thread of its own.
 
         Returns the function that ends the subscription: call it any number of times, also from inside the callback;
-        no new call begins after it returned. A callback that raises loses that one event, and the exception is logged
-        to `handrail.run`. Raises `TypeError` for a coroutine function: use `async for` there (R-48 to R-50).
+        no new call begins after it returned. A callback has the context variables of whoever subscribed it; one that
+        raises loses that one event, and the exception is logged to `handrail.run`. Raises `TypeError` for a coroutine
+        function: use `async for` there (R-48 to R-50).
         """
         if not callable(callback):
             raise TypeError(f"subscribe() takes a function, not {type(callback).__name__}")
@@ -200,7 +203,10 @@ class EventStream(Generic[E_co]):
             raise TypeError("subscribe() calls plain functions; in a task use `async for event in run.events`")
         reader = _BlockingReader(self._log, self._start, self._place, self._shown)
         subscription = _Subscription(reader, callback)
-        threading.Thread(target=subscription.deliver, name="handrail subscriber", daemon=True).start()
+        context = contextvars.copy_context()
+        say_library(context, None)
+        deliver = partial(context.run, subscription.deliver)
+        threading.Thread(target=deliver, name="handrail subscriber", daemon=True).start()
         return subscription.end
 
     def __repr__(self) -> str:
