@@ -134,6 +134,18 @@ async def test_a_higher_screen_shows_more_of_what_was_said() -> None:
         await shows(pilot, "question 370")
 
 
+async def test_a_terminal_may_be_as_small_as_it_can_be() -> None:
+    app = chat([started(), *says("m1", "- a\n\n> b\n\n|c|\n|-|\n|d|\n\n```\ne\n```\n"), finished()])
+    async with app.run_test(size=SIZE) as pilot:
+        await write(pilot, "hi")
+        await shows(pilot, "✓ finished")
+        for size in [(10, 6), (4, 3), (3, 3), (2, 2), (1, 1)]:
+            await pilot.resize_terminal(*size)
+            await pilot.pause(0.05)
+        await pilot.resize_terminal(*SIZE)
+        await shows(pilot, "✓ finished", "• a")
+
+
 async def test_html_is_shown_and_not_dropped() -> None:
     app = chat([started(), *says("m1", "<b>bold</b> and\n\n<div>\nblock\n</div>"), finished()])
     async with app.run_test(size=SIZE) as pilot:
