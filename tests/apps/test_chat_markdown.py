@@ -8,6 +8,7 @@ import pytest
 from tests.apps.chatting import chat, finished, says, screen, shows, started, until, write
 from textual.pilot import Pilot
 from textual.selection import SELECT_ALL
+from textual.strip import Strip
 from textual.widget import Widget
 
 from handrail.apps.chat._app import ChatApp
@@ -158,10 +159,25 @@ async def test_at_any_width_there_are_as_many_rows_as_there_is_height_and_none_i
     async with ChatApp(ScriptedAgent(), title="test").run_test(size=WIDE) as pilot:
         prose = Prose(Block("leaf", "prose", "\n\n".join([*(text for text, _ in SHAPES.values()), tabs])))
         await pilot.app.query_one(Conversation).mount(prose)
-        for width in (*range(1, 13), 30):
+        for width in (1, 2, 3, 4, 5, 8, 13, 30):
             drawn = [(line, line.seen(prose, width)) for line in prose._lines]  # pyright: ignore
             assert all(len(strips) == line.get_height(prose.styles, width) for line, strips in drawn)
             assert max(strip.cell_length for _, strips in drawn for strip in strips) == width
+
+
+async def test_what_is_kept_of_a_shorter_text_is_what_a_fresh_one_draws() -> None:
+    text = "\n\n".join(text for text, _ in SHAPES.values())
+    async with ChatApp(ScriptedAgent(), title="test").run_test(size=WIDE) as pilot:
+        grown, fresh = Prose(Block("grown", "prose", "")), Prose(Block("fresh", "prose", text))
+        await pilot.app.query_one(Conversation).mount_all([grown, fresh])
+
+        def drawn(prose: Prose) -> list[Strip]:
+            return [strip for line in prose._lines for strip in line.seen(prose, 50)]  # pyright: ignore
+
+        for end in (*range(0, len(text), 43), len(text)):
+            grown.draw(Block("grown", "prose", text[:end]))
+            drawn(grown)
+        assert drawn(grown) == drawn(fresh)
 
 
 async def test_a_text_that_grows_stays_in_its_widget_and_selected() -> None:
