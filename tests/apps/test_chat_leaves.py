@@ -202,6 +202,31 @@ def test_code_goes_on_without_a_seam() -> None:
     assert drawn(leaves)[-1] == (1, "•", "next")
 
 
+@pytest.mark.parametrize("bars", ["> ", "> > ", "  > ", ">"])
+def test_code_in_a_quote_stays_code(bars: str) -> None:
+    lines = [f"{bars}```sh", *[f"{bars}ls", f"{bars}", f"{bars}# > ```"] * 30, f"{bars}```", f"{bars}after", "", "end"]
+    leaves = leaves_of("- all\n\n" * bars.startswith(" ") + "\n".join(lines), 17)
+    code = [piece for leaf in leaves for piece in pieces(leaf) if isinstance(piece, Code)]
+    assert len(code) > 2
+    assert "".join(piece.text for piece in code) == "ls\n\n# > ```\n" * 30
+    assert {piece.language for piece in code} == {"sh"}
+    assert {plain(piece.rest).count("▌") for piece in code} == {bars.count(">")}
+    assert [said for _, _, said in drawn(leaves)][-2:] == ["after", "end"]
+
+
+def test_a_line_of_code_in_a_quote_that_is_cut_stays_in_it() -> None:
+    leaves = leaves_of("> ```\n> " + "x " * 4_000 + "\n> y\n> ```\n", 500)
+    found = [piece for leaf in leaves for piece in pieces(leaf)]
+    assert len(found) > 1
+    assert {(type(piece), plain(piece.rest)) for piece in found} == {(Code, "▌ ")}
+
+
+def test_code_ends_with_the_quote_that_it_is_in() -> None:
+    leaves = leaves_of("> ```\n" + "> x\n" * 40 + "# out\n" + "> y\n" * 40, 17)
+    assert next(said for _, _, said in drawn(leaves)) == "out"
+    assert sum(piece.text.count("x") for leaf in leaves for piece in pieces(leaf) if isinstance(piece, Code)) == 40
+
+
 def test_a_table_in_an_item_stays_a_table_and_stays_in_it() -> None:
     leaves = leaves_of("1. | a | b |\n   |---|---|\n" + "   | 1 | 2 |\n" * 100 + "2. next\n", 17)
     tables = [piece for leaf in leaves for piece in pieces(leaf) if isinstance(piece, Grid)]

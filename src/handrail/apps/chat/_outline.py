@@ -45,6 +45,7 @@ class Outline:
         self._items: tuple[Item, ...] = ()  # those that are open, each in the one before it
         self._fence = ""  # the marker of the one that is open
         self._depth = 0  # how far lines have to be indented to be in it
+        self._quotes = 0  # how many it is in
         self._columns = 0  # of the table that is open
         self._reopens = ""  # the fence or the table that is open
         self._before = ""
@@ -54,7 +55,7 @@ class Outline:
         line = line.expandtabs(_CODE)
         if self.is_in_fence(line):
             if self.ends_fence(line):
-                self._fence = self._reopens = ""
+                self._fence, self._reopens, self._quotes = "", "", 0
             self._before = line
             return 0
         ends_table = not line.strip() or self._begins(line)
@@ -68,9 +69,12 @@ class Outline:
         return self._columns if bars <= _WIDEST else _ALONE
 
     def is_in_fence(self, line: str) -> bool:
-        """Whether the next line is in the fence that is open; one in an item ends with it, closed or not."""
+        """Whether the next line is in the fence that is open; one in an item or a quote ends with it, closed or not."""
         line = line.expandtabs(_CODE)
-        return bool(self._fence) and (not line.strip() or _indent(line) >= self._depth)
+        is_inside = _indent(line) >= self._depth
+        if self._quotes:
+            return is_inside and _quotes(line, self._depth).count(">") >= self._quotes
+        return bool(self._fence) and (is_inside or not line.strip())
 
     def begins_block(self, line: str, *, is_apart: bool) -> bool:
         """Whether the next line, which begins so, begins an item, or a block that nothing is around.
@@ -90,7 +94,7 @@ class Outline:
     def ends_fence(self, line: str) -> bool:
         """Whether the next line, which begins so, closes the fence that is open."""
         line = line.expandtabs(_CODE)
-        found = _FENCE.match(line.lstrip(" "))
+        found = _FENCE.match(_unquoted(line, self._quotes))
         return bool(self.is_in_fence(line) and found and found[1].startswith(self._fence) and not found[2].strip())
 
     def reopened(self, line: str) -> tuple[str, str]:
@@ -110,10 +114,10 @@ class Outline:
         """What opens again what the next line is in, and is in it, when it has begun so and its text goes on."""
         line = line.expandtabs(_CODE)
         if self.is_in_fence(line) or self._columns:
-            return _opening(self._around(line)) + self._reopens
+            front = " " * self._depth + _quotes(line, self._depth) if self._quotes else ""
+            return _opening(self._around(line)) + self._reopens + front
         items = self._after(line)
-        quotes = _QUOTES.match(line, _inside(items))
-        return _opening(items) + " " * _inside(items) + (quotes[0].lstrip(" ") if quotes else "")
+        return _opening(items) + " " * _inside(items) + _quotes(line, _inside(items)).lstrip(" ")
 
     def _begins(self, line: str) -> bool:
         """Whether the next line begins a block, in an item or not, and is not more of the text before it."""
@@ -159,12 +163,16 @@ class Outline:
         return tuple(items)
 
     def _opens_fence(self, line: str) -> bool:
-        at = max(_indent(line), _inside(self._items))
+        inside = _inside(self._items)
+        quotes = _quotes(line, inside)
+        at = _indent(line, inside + len(quotes)) if quotes else max(_indent(line), inside)
         found = _FENCE.match(line, at)
+        self._quotes = 0
         if found is None or (found[1][0] == "`" and "`" in found[2]):
             return False
-        self._fence, self._depth, self._columns = found[1], _inside(self._items), 0
-        self._reopens = f"{' ' * at}{found[0]} {REOPENED}\n"
+        self._fence, self._depth, self._columns, self._quotes = found[1], inside, 0, quotes.count(">")
+        front = f"{' ' * inside}{quotes}{' ' * min(at - inside - len(quotes), _CODE - 1)}"
+        self._reopens = f"{front}{found[0]} {REOPENED}\n"
         return True
 
     def _opens_table(self, line: str, bars: int) -> None:
@@ -174,8 +182,19 @@ class Outline:
             self._reopens = f"{' ' * at}{self._before[at:]}\n{line}\n"
 
 
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
+def _indent(line: str, start: int = 0) -> int:
+    return len(line) - len(line[start:].lstrip(" "))
+
+
+def _quotes(line: str, at: int) -> str:
+    """The bars of the quotes that a line is in, from there on."""
+    found = _QUOTES.match(line, at)
+    return found[0] if found else ""
+
+
+def _unquoted(line: str, quotes: int) -> str:
+    """A line without the bars of so many quotes, and without the spaces in front of it."""
+    return line.lstrip(" ").split(">", quotes)[-1].lstrip(" ")
 
 
 def _inside(items: Sequence[Item]) -> int:
