@@ -343,7 +343,7 @@ def test_what_is_kept_makes_no_collection_longer() -> None:
     assert gc.get_freeze_count() == 0
 
 
-def test_a_collection_of_everything_waits_for_its_turn() -> None:
+async def test_a_collection_of_everything_waits_for_its_turn() -> None:
     """F-17: a key would wait for it and for the redraw that it falls into."""
     whole: list[str] = []
 
@@ -358,9 +358,9 @@ def test_a_collection_of_everything_waits_for_its_turn() -> None:
             young, middle, _ = gc.get_threshold()
             kept = [[number] for number in range(15 * young * middle)]
             assert not whole
-            assert collect_if_due()
+            assert await collect_if_due()
             assert whole == ["start", "stop"]
-            assert not collect_if_due()
+            assert not await collect_if_due()
         finally:
             gc.callbacks.remove(noted)
     assert kept

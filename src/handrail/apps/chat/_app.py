@@ -132,8 +132,7 @@ class ChatApp(App[None]):
             is_drawn = False
             while not is_drawn:
                 await self._composer.seen()
-                if collect_if_due():
-                    await sleep(_BETWEEN_DRAWINGS)
+                if await collect_if_due():
                     continue
                 blocks = sheet.blocks(session.transcript)
                 while sheet.is_behind:

@@ -35,6 +35,7 @@ class Line(Visual):
         self._number, self._margin = place
         self._text = text
         self._seen: tuple[object, list[Strip]] = (None, [])  # as what it was rendered last
+        self._tall = (-1, 0)  # a width, and its height there
 
     @property
     def text(self) -> str:
@@ -56,7 +57,9 @@ class Line(Visual):
         return self._margin[0].cell_length + self._text.cell_length
 
     def get_height(self, rules: Any, width: int) -> int:
-        return self._height(rules, self._room(width))
+        if self._tall[0] != width:
+            self._tall = (width, self._height(rules, self._room(width)))
+        return self._tall[1]
 
     def render_strips(self, width: int, height: int | None, style: Style, options: RenderOptions) -> list[Strip]:
         room = self._room(width)
