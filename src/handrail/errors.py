@@ -77,7 +77,7 @@ def words_of(error: BaseException) -> str:
     """What an exception says, and what those say that a group is made of; "" if its text raises, as anybody's may."""
     try:
         words = str(error)
-    except Exception:
+    except Exception:  # whatever an exception's own text raises, it is still a failure like any other
         return ""
     parts = [f"{type(leaf).__name__}: {words_of(leaf)}" for leaf in leaves_of(error) if leaf is not error]
     return f"{words}: {'; '.join(parts)}" if parts else words

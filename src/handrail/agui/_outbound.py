@@ -15,7 +15,7 @@ Everything passes the table of shapes and the verifier before it leaves. The tim
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ag_ui.core import (
     AssistantMessage,
@@ -94,7 +94,7 @@ class Outbound:
 
     def feed(self, event: loop.RunEvent) -> Sequence[Event]:
         """The AG-UI events that an event of the loop becomes; none for what is the loop's own business."""
-        rule = _RULES.get(type(event))
+        rule = self._RULES.get(type(event))
         if rule is None or self.is_over:
             return ()
         self._going_on = None
@@ -335,26 +335,25 @@ class Outbound:
             self._emit(TextMessageContentEvent(message_id=message.id, delta=message.content))
         self._emit(TextMessageEndEvent(message_id=message.id))
 
+    _RULES: ClassVar[dict[type[loop.RunEvent], Callable[[Outbound, Any], None]]] = {
+        # Rounds, logs, questions in process and the start of a tool are the loop's own business;
+        # how a run ended is said by `finish`, which knows its outcome.
+        loop.RunStarted: _start,
+        loop.AttemptStarted: _attempt_started,
+        loop.Token: _token,
+        loop.ReasoningToken: _reasoning_token,
+        loop.AttemptFailed: _attempt_is_void,
+        loop.AttemptSucceeded: _attempt_succeeded,
+        loop.TurnDiscarded: _attempt_is_void,
+        loop.AssistantMessage: _assistant_message,
+        loop.ToolCall: _tool_call,
+        loop.ToolProgress: _tool_progress,
+        loop.ToolResult: _tool_result,
+        loop.ToolAbandoned: _tool_abandoned,
+        loop.LimitReached: _limit_reached,
+        loop.Steered: _steered,
+    }
+
 
 def _secret(subtype: Literal["message", "tool-call"], name: str, value: str) -> ReasoningEncryptedValueEvent:
     return ReasoningEncryptedValueEvent(subtype=subtype, entity_id=name, encrypted_value=value)
-
-
-_RULES: dict[type[loop.RunEvent], Callable[[Outbound, Any], None]] = {
-    # The class's own table. Rounds, logs, questions in process and the start of a tool are the loop's own business;
-    # how a run ended is said by `finish`, which knows its outcome.
-    loop.RunStarted: Outbound._start,  # pyright: ignore[reportPrivateUsage]
-    loop.AttemptStarted: Outbound._attempt_started,  # pyright: ignore[reportPrivateUsage]
-    loop.Token: Outbound._token,  # pyright: ignore[reportPrivateUsage]
-    loop.ReasoningToken: Outbound._reasoning_token,  # pyright: ignore[reportPrivateUsage]
-    loop.AttemptFailed: Outbound._attempt_is_void,  # pyright: ignore[reportPrivateUsage]
-    loop.AttemptSucceeded: Outbound._attempt_succeeded,  # pyright: ignore[reportPrivateUsage]
-    loop.TurnDiscarded: Outbound._attempt_is_void,  # pyright: ignore[reportPrivateUsage]
-    loop.AssistantMessage: Outbound._assistant_message,  # pyright: ignore[reportPrivateUsage]
-    loop.ToolCall: Outbound._tool_call,  # pyright: ignore[reportPrivateUsage]
-    loop.ToolProgress: Outbound._tool_progress,  # pyright: ignore[reportPrivateUsage]
-    loop.ToolResult: Outbound._tool_result,  # pyright: ignore[reportPrivateUsage]
-    loop.ToolAbandoned: Outbound._tool_abandoned,  # pyright: ignore[reportPrivateUsage]
-    loop.LimitReached: Outbound._limit_reached,  # pyright: ignore[reportPrivateUsage]
-    loop.Steered: Outbound._steered,  # pyright: ignore[reportPrivateUsage]
-}

@@ -14,6 +14,8 @@ from typing import Any, Self
 
 import anyio
 
+from handrail.errors import leaves_of
+
 __all__ = ["GroupChildren", "TrioHome", "TrioWaker", "in_trio_run", "in_trio_task", "trio_cancelled"]
 
 
@@ -111,8 +113,8 @@ class GroupChildren:
         scope.deadline = anyio.current_time() + seconds
         try:
             await work()
-        except BaseException:
-            if not scope.cancel_called:
+        except BaseException as error:  # the end of the time is no failure; whatever else came out goes on
+            if not scope.cancel_called or any(not isinstance(leaf, trio_cancelled()) for leaf in leaves_of(error)):
                 raise
 
 

@@ -84,15 +84,13 @@ class ChatApp(App[None]):
         new_session: Callable[..., AgentSession] = AgentSession,
     ) -> None:
         super().__init__()
-        self._agent = agent
+        self._agent, self._tools, self._opening = agent, tools, opening
         self._name = one_line(clipped(title, 60))
         self._conversation = Conversation()
         self._questions = Questions()
         self._queue = Static(markup=False, id="waiting")
         self._status = Static(markup=False, id="status")
         self._composer = Composer()
-        self._tools = tools
-        self._opening = opening
         self._waiting: deque[str] = deque()
         self._consents = Consents()
         self._meter: Meter | None = None
