@@ -19,7 +19,7 @@ test: $(VENV)/installed-dev $(PEERS)/ready $(LIVE)/ready   ## every test
 	$(PY) -m pytest
 
 quick: $(VENV)/installed-dev       ## a look at every part, in under 20 s
-	HANDRAIL_EVENT_LOOPS=asyncio $(PY) -m pytest -q --sample 3 --timeout 20 tests/run tests/loop tests/transcript tests/client tests/server tests/agui \
+	HANDRAIL_EVENT_LOOPS=asyncio $(PY) -m pytest -q --sample 1 --timeout 20 tests/run tests/loop tests/transcript tests/client tests/server tests/agui \
 	  --ignore tests/agui/test_fuzz.py --ignore tests/agui/test_schema.py
 
 check: $(VENV)/installed-dev format lint types floors test   ## everything that must be true before a commit
